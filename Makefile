@@ -26,7 +26,7 @@ demo: ## Run 16 cells of the l4s-tests campaign; table and report, about a minut
 test: setup ## Run all tests; each that this machine cannot run says why
 	@$(CARGO) test --workspace --locked --no-fail-fast $(FEATURES)
 
-bench: ## Narrows beside ns-3, tshark and tcptrace, how its cost grows, how exact the live path is, what marking, boxes, DA-LBE and the proxy cost
+bench: ## Narrows beside ns-3, tshark and tcptrace, how its cost grows, how exact the live path is, what queues, marking, boxes, DA-LBE and the proxy cost
 	@scripts/setup --bench
 	@$(CARGO) build --release --locked --package narrows-cli $(FEATURES)
 	@$(CARGO) build --release --locked --package narrows-sim --example cost
@@ -34,6 +34,7 @@ bench: ## Narrows beside ns-3, tshark and tcptrace, how its cost grows, how exac
 	@$(CARGO) build --release --locked --package narrows-capture --example flood
 	@bench/run
 	@bench/flows
+	@bench/queues
 	@$(CARGO) build --release --locked --package narrows-live --example accuracy
 	@bench/live
 	@bench/kernel
@@ -44,9 +45,11 @@ bench: ## Narrows beside ns-3, tshark and tcptrace, how its cost grows, how exac
 	@$(CARGO) build --release --locked --package narrows-mmb --example memory
 	@bench/mmb
 	@$(CARGO) bench --locked --package narrows-mmb
+	@$(CARGO) bench --locked --package narrows-aqm
+	@$(CARGO) build --release --locked --package narrows-cc --example ack_cost
 	@$(CARGO) build --release --locked --package narrows-bpf --example control_cost $(FEATURES)
 	@bench/controls
-	@$(CARGO) build --release --locked --package narrows-live --example tunnels
+	@$(CARGO) build --release --locked --package narrows-tools --example tunnels
 	@bench/pep
 
 kernel: ## Build a kernel that runs in virtual time, from Debian's sources; about ten minutes

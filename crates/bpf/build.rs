@@ -4,7 +4,7 @@
 //! packets and one for what signals cost at the least. Without clang the crate is built all the
 //! same, and says at run time what it lacks.
 
-use narrows_freestanding::{bpf_objects, clang};
+use narrows_cbuild::{bpf_objects, clang};
 use std::env;
 use std::path::{Path, PathBuf};
 
@@ -13,6 +13,7 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=src/bpf");
     println!("cargo::rerun-if-changed=../efm/kernel");
+    println!("cargo::rerun-if-changed=../mmb/kernel");
     println!("cargo::rerun-if-env-changed=NARROWS_CLANG");
     println!("cargo::rerun-if-env-changed=PATH");
     let linux = env::var("CARGO_CFG_TARGET_OS").is_ok_and(|os| os == "linux");

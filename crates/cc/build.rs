@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 fn main() {
     let of_tests = env::var_os("CARGO_FEATURE_TEST_CONTROLS").is_some();
-    let controls = narrows_freestanding::controls(Path::new("."), of_tests);
+    let controls = narrows_cbuild::controls(Path::new("."), of_tests);
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
-    narrows_freestanding::write_list(&controls, &out);
-    narrows_freestanding::write_models(Path::new("."), &out);
-    narrows_freestanding::compile_native("narrows_cc", &["kernel", "tests/kernel"], &[&out]);
+    narrows_cbuild::write_list(&controls, &out);
+    narrows_cbuild::write_models(Path::new("."), &out);
+    narrows_cbuild::compile_native("narrows_cc", &["kernel", "tests/kernel"], &[&out]);
 }

@@ -1,5 +1,5 @@
 //! Compiles the state machines natively.
 
 fn main() {
-    narrows_freestanding::compile_native("narrows_efm", &["kernel"], &[]);
+    narrows_cbuild::compile_native("narrows_efm", &["kernel"], &[]);
 }

@@ -24,7 +24,7 @@ fn main() {
     let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let controls = here.join("../cc");
-    let mut names: Vec<_> = narrows_freestanding::controls(&controls, false)
+    let mut names: Vec<_> = narrows_cbuild::controls(&controls, false)
         .into_iter()
         .map(|control| control.name)
         .collect();
@@ -40,7 +40,7 @@ fn main() {
     let for_kernel =
         |path: &Path| path.extension().is_some_and(|e| e == "h") && !path.ends_with("native.h");
     files.extend(headers.filter(|path| for_kernel(path)));
-    narrows_freestanding::write_models(&controls, &out);
+    narrows_cbuild::write_models(&controls, &out);
     files.push(out.join("nw_models.h"));
     files.sort_by_key(|path| path.file_name().map(ToOwned::to_owned));
 

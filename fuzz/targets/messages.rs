@@ -4,14 +4,14 @@
 #![no_main]
 
 #[allow(dead_code)] // The crate's own parser, of which each end uses its part.
-#[path = "../../crates/detect/src/message.rs"]
+#[path = "../../crates/middlebox-detect/src/message.rs"]
 mod message;
 
 use std::net::SocketAddr;
 
 use libfuzzer_sys::fuzz_target;
 use message::{Kind, Message, Range, Record};
-use narrows_detect::{Prober, ProberSettings, Responder, ResponderSettings};
+use narrows_middlebox_detect::{Prober, ProberSettings, Responder, ResponderSettings};
 use narrows_pep::Cookies;
 use narrows_units::{Duration, Instant, Rng};
 use narrows_wire::{Ip, IpFields, UdpFields, ip, udp};

@@ -4,10 +4,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use narrows_core::{App, Data, Profile, SocketError, SocketEvent, SocketId, Sockets};
-use narrows_units::Instant;
+use narrows_units::{Instant, Rng};
 
 use crate::generator::{Generator, Want};
 use crate::ledger::Ledger;
+use crate::spec::{Carries, Traffic};
 
 /// Connections that may wait for an end that answers one.
 const BACKLOG: u32 = 1;
@@ -15,6 +16,26 @@ const BACKLOG: u32 = 1;
 /// Datagrams sent in a row by a sender that is late, before others have their turn (our
 /// choice).
 const BURST: u32 = 64;
+
+impl Traffic {
+    /// The application of the end that sends, until `stop`; `rng` draws what is random about
+    /// it.
+    pub fn sender(&self, end: End, rng: Rng, stop: Option<Instant>) -> Box<dyn App> {
+        let generator = Generator::new(*self, rng);
+        match self.carries() {
+            Carries::Stream => Box::new(Source::new(end, generator, stop)),
+            Carries::Datagrams => Box::new(DatagramSource::new(end, generator, stop)),
+        }
+    }
+
+    /// The application of the end that receives.
+    pub fn receiver(&self, end: End) -> Box<dyn App> {
+        match self.carries() {
+            Carries::Stream => Box::new(Sink::new(end)),
+            Carries::Datagrams => Box::new(DatagramSink::new(end)),
+        }
+    }
+}
 
 /// One end of a flow.
 #[derive(Clone, Debug)]

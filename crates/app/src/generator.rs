@@ -2,6 +2,7 @@
 
 use narrows_units::{Duration, Instant, Rng};
 
+use crate::draw::exponential_ns;
 use crate::spec::Traffic;
 
 /// What an application wants to send now.
@@ -56,8 +57,7 @@ impl Generator {
         };
         let bits = f64::from(datagrams.size) * 8.0;
         let mean_ns = bits * 1e9 / datagrams.rate.as_bits() as f64;
-        let gap_ns = -libm::log1p(-self.rng.unit()) * mean_ns;
-        self.after += Duration::from_nanos(gap_ns as u64);
+        self.after += exponential_ns(&mut self.rng, mean_ns);
     }
 
     /// Starts it.

@@ -5,7 +5,7 @@
 //! [`Responder`] those of a latency probe, [`Relay`] copies between connections: they
 //! implement [`App`](narrows_core::App), so
 //! that they run on simulated hosts and over real sockets alike. [`probe`] holds the payload
-//! of latency probes.
+//! of latency probes. An [`AppSpec`] is an application that a scenario names by its kind.
 //!
 //! ```
 //! use narrows_app::{Generator, Traffic, Want};
@@ -20,17 +20,27 @@
 
 #![forbid(unsafe_code)]
 
+mod draw;
 mod flow;
 mod generator;
+mod kind;
 mod ledger;
 pub mod probe;
 mod prober;
 mod relay;
+mod request;
 mod spec;
 
 pub use flow::{DatagramSink, DatagramSource, End, Sink, Source};
 pub use generator::{Generator, Want};
+pub use kind::{Site, SiteEnd};
 pub use ledger::Ledger;
 pub use prober::{Prober, Responder};
 pub use relay::Relay;
-pub use spec::{DatagramSpec, Traffic, WritesSpec};
+pub use request::RequestSpec;
+pub use spec::{Carries, DatagramSpec, Traffic, WritesSpec};
+
+kind::apps! {
+    /// Requests of one size, and the response to each.
+    "request" => Request(RequestSpec);
+}

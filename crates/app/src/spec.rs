@@ -29,6 +29,15 @@ pub enum Traffic {
     Poisson(DatagramSpec),
 }
 
+/// What an application sends over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carries {
+    /// Connections, whatever their transport.
+    Stream,
+    /// Plain datagrams over UDP.
+    Datagrams,
+}
+
 /// Writes of one size, evenly spaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WritesSpec {
@@ -57,6 +66,9 @@ const KINDS: &str = "bulk, bytes N, writes BYTES every TIME, cbr rate RATE [size
                      poisson rate RATE [size BYTES]";
 
 impl Traffic {
+    /// The words that it begins with.
+    pub const WORDS: [&str; 5] = ["bulk", "bytes", "writes", "cbr", "poisson"];
+
     /// Reads the words of a flow's traffic.
     ///
     /// # Errors
@@ -81,9 +93,12 @@ impl Traffic {
         !matches!(self, Self::Bytes(_))
     }
 
-    /// Whether it goes as datagrams instead of over a connection.
-    pub const fn is_datagram(&self) -> bool {
-        matches!(self, Self::Cbr(_) | Self::Poisson(_))
+    /// What it sends over.
+    pub const fn carries(&self) -> Carries {
+        match self {
+            Self::Bulk | Self::Bytes(_) | Self::Writes(_) => Carries::Stream,
+            Self::Cbr(_) | Self::Poisson(_) => Carries::Datagrams,
+        }
     }
 }
 
@@ -117,7 +132,7 @@ impl DatagramSpec {
 }
 
 /// A value that is not nought.
-fn above_zero<T: Value + Copy>(
+pub(crate) fn above_zero<T: Value + Copy>(
     words: &mut Words<'_>,
     number: impl Fn(T) -> u64,
 ) -> Result<T, WordError> {

@@ -11,8 +11,8 @@ use narrows_units::{
     Bytes, Duration, Instant, Parameter, ParameterKind, Rng, Word, WordError, WordWriter, Words,
 };
 
+use crate::link_facts::LinkFacts;
 use crate::reading::{self, Parameters};
-use crate::spec::LinkFacts;
 use crate::waiting::Waiting;
 
 /// Packets that a Linux device queues unless configured otherwise (`txqueuelen`

@@ -4,8 +4,8 @@ use std::net::IpAddr;
 
 use narrows_core::Packet;
 use narrows_units::{Draw, Rng, stable_hash};
-use narrows_wire::FlowKey;
 use narrows_wire::ip::{TCP, UDP};
+use narrows_wire::{FlowKey, Ip};
 
 /// What is hashed: addresses, ports, protocol, zeros.
 const V4_TEXT: usize = 16;
@@ -36,6 +36,30 @@ impl FlowHash {
     #[inline]
     pub fn of(self, packet: &Packet) -> u32 {
         (self.wide(&packet.bytes) >> 32) as u32
+    }
+
+    /// 32 bits of each address, source and destination; those of packets that cannot be
+    /// read are all alike.
+    pub fn ends(self, packet: &Packet) -> [u32; 2] {
+        let Ok(ip) = Ip::parse(&packet.bytes) else {
+            return [0; 2];
+        };
+        [ip.source, ip.destination].map(|address| {
+            let hash = match address {
+                IpAddr::V4(v4) => stable_hash(self.key, &v4.octets()),
+                IpAddr::V6(v6) => stable_hash(self.key, &v6.octets()),
+            };
+            (hash >> 32) as u32
+        })
+    }
+
+    /// The bucket of `packet` among `flows`: the hash scaled to their number.
+    #[inline]
+    pub fn bucket(self, flows: usize, packet: &Packet) -> usize {
+        if flows == 1 {
+            return 0;
+        }
+        ((u64::from(self.of(packet)) * flows as u64) >> 32) as usize
     }
 
     #[inline]

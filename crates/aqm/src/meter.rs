@@ -6,7 +6,7 @@ use narrows_units::Instant;
 use narrows_wire::Ecn;
 use narrows_wire::ip;
 
-use crate::spec::LinkFacts;
+use crate::link_facts::LinkFacts;
 
 /// Counts and reports for one queue.
 #[derive(Clone, Debug)]

@@ -21,6 +21,11 @@ const QUEUES: &[&str] = &[
     "pie limit 30 ecn",
     "pie target 1ms tupdate 1ms alpha 32 beta 32 bytemode",
     "pie dq_rate_estimator",
+    "fq_pie",
+    "fq_pie limit 20 flows 4 quantum 300 target 1ms tupdate 1ms alpha 32 beta 32 ecn",
+    "pi2 limit 30",
+    "pi2 noecn target 1ms tupdate 1ms alpha 30 beta 300",
+    "pi2 variant rfc9332 target 1ms tupdate 1ms beta 300",
     "red limit 60000 avpkt 1000",
     "red limit 30000 avpkt 300 adaptive ecn probability 0.5",
     "dualpi2",
@@ -28,8 +33,34 @@ const QUEUES: &[&str] = &[
     "dualpi2 limit 20 overflow drop_enqueue step_thresh 3p",
     "dualpi2 variant linux-2020 target 1ms tupdate 1ms beta 300",
     "dualpi2 variant rfc9332 target 1ms tupdate 1ms beta 300",
+    "sfq limit 20 flows 3 depth 6",
+    "sfq limit 20 headdrop perturb 1 quantum 300 divisor 2",
+    "prio",
+    "prio bands 2 priomap 0 0 0 0 0 0 0 band 1 queue (pfifo limit 5)",
+    "drr class a queue (pfifo limit 10)",
+    "drr class a dscp 1 class b quantum 300 queue (fq_codel flows 2 target 1ms interval 5ms)",
+    "fq",
+    "fq maxrate 2Mbit quantum 300 initial_quantum 700 flow_limit 5 orphan_mask 3",
+    "fq limit 20 maxrate 500Kbit",
+    "htb class a rate 20Mbit",
+    "htb class top rate 6Mbit class a parent top rate 2Mbit ceil 6Mbit queue (codel target 1ms) \
+     class b parent top rate 3Mbit ceil 4Mbit prio 1 dscp 1 class c parent top rate 1Mbit dscp 2",
+    "tbf rate 20Mbit burst 3000 limit 20000",
+    "tbf rate 5Mbit burst 3000 limit 60kb peakrate 6Mbit mtu 1514 queue (codel target 1ms)",
+    "dualq limit 30",
+    "dualq target 1ms tupdate 1ms alpha 30 beta 300",
+    "dualq aqm pie target 1ms tupdate 1ms alpha 30 beta 300",
+    "dualq aqm pie uncoupled wrr 1:3 l_target 1ms tupdate 1ms",
+    "dualq aqm cred",
+    "dualq aqm red min 2 max 5 l_min 1 l_max 3",
     "cnq_codel_af",
     "cnq_codel_af limit 20 rtt 2ms",
+    "cake",
+    "cake lan diffserv8 flowblind wash memlimit 20kb",
+    "cake bandwidth 3Mbit metro triple-isolate pppoe-ptm",
+    "cake bandwidth 1Mbit datacentre hosts ingress memlimit 30kb atm ack-filter",
+    "cobalt limit 20 target 1ms interval 3ms",
+    "cobalt noecn",
 ];
 
 #[test]
@@ -61,6 +92,46 @@ fn ecn_of(flow: u16) -> Ecn {
     [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1, Ecn::Ce][usize::from(flow % 4)]
 }
 
+/// Whether the queue lets packets wait although the link is free.
+fn is_shaper(words: &str) -> bool {
+    let kind = words.split(' ').next().unwrap_or_default();
+    ["tbf", "htb", "fq"].contains(&kind) || (kind == "cake" && words.contains("bandwidth"))
+}
+
+/// Takes all that waits, each packet when the queue gives it.
+fn drain(bench: &mut Bench, mut now: Instant) -> Vec<Taken> {
+    let mut out = Vec::new();
+    loop {
+        bench.tick_until(now);
+        if let Some(taken) = bench.take(now) {
+            out.push(taken);
+            continue;
+        }
+        match bench.queue.next_dequeue(now) {
+            // A packet that was promised for now and did not come will never come.
+            Some(at) => {
+                assert!(at > now, "gives nothing at {now:?}");
+                now = at;
+            }
+            None => return out,
+        }
+    }
+}
+
+/// A change that the queue takes in mid-run; none where it takes none.
+fn change_of(words: &str, limit: u32) -> Option<String> {
+    Some(match words.split(' ').next().unwrap_or_default() {
+        "red" | "bfifo" => format!("limit {}", 30_000 + limit),
+        "sfq" => return None,
+        "prio" => "priomap 0 1".to_owned(),
+        "drr" => format!("class a quantum {}", 100 * limit),
+        "tbf" => format!("rate {limit}Kbit"),
+        "cake" => format!("besteffort memlimit {}", 1_500 * limit),
+        "htb" => format!("class a ceil {limit}Mbit"),
+        _ => format!("limit {limit}"),
+    })
+}
+
 /// Runs `steps` and checks the books after each; returns what left.
 fn run(words: &str, steps: &[Call]) -> Result<(Vec<Taken>, Bench), TestCaseError> {
     let mut bench = Bench::new(words);
@@ -83,8 +154,11 @@ fn run(words: &str, steps: &[Call]) -> Result<(Vec<Taken>, Bench), TestCaseError
             Call::Take => {
                 let next = bench.queue.next_dequeue(now);
                 prop_assert_eq!(next.is_some(), bench.queue.backlog().packets > 0);
-                prop_assert!(next.is_none_or(|at| at <= now));
-                if let Some(taken) = bench.take(now) {
+                let holds_back = next.is_some_and(|at| at > now);
+                prop_assert!(!holds_back || is_shaper(words), "{words}");
+                let taken = bench.take(now);
+                prop_assert!(taken.is_none() || !holds_back, "{words}: too early");
+                if let Some(taken) = taken {
                     prop_assert!(taken.held_since <= now, "negative sojourn");
                     let last = last_of_flow.insert(taken.flow, taken.id);
                     prop_assert!(last.is_none_or(|id| id < taken.id), "order in a flow");
@@ -128,10 +202,7 @@ proptest! {
             let (mut out, mut bench) = run(words, &steps)?;
             // Whatever is left can be drained.
             let now = Instant::from_nanos(10_000_000_000);
-            bench.tick_until(now);
-            while let Some(taken) = bench.take(now) {
-                out.push(taken);
-            }
+            out.extend(drain(&mut bench, now));
             prop_assert_eq!(bench.queue.backlog(), Default::default(), "{}", words);
             prop_assert_eq!(bench.pool.outstanding(), 0);
             prop_assert_eq!(bench.queue.next_dequeue(now), None);
@@ -197,19 +268,14 @@ proptest! {
     ) {
         for words in QUEUES {
             let (out, mut bench) = run(words, &before)?;
-            let change = if words.starts_with("red") || words.starts_with("bfifo") {
-                format!("limit {}", 30_000 + limit)
-            } else {
-                format!("limit {limit}")
+            let Some(change) = change_of(words, limit) else {
+                continue;
             };
             let now = Instant::from_nanos(5_000_000_000);
             bench.queue.change(now, &change).unwrap();
             let waiting = bench.queue.backlog().packets;
             let dropped = bench.queue.counts().dropped;
-            let mut left = 0;
-            while bench.take(now).is_some() {
-                left += 1;
-            }
+            let left = drain(&mut bench, now).len() as u32;
             let shed = (bench.queue.counts().dropped - dropped) as u32;
             prop_assert_eq!(left + shed, waiting, "{} after {:?}", words, out.len());
             prop_assert_eq!(bench.pool.outstanding(), 0);

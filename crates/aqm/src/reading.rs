@@ -2,12 +2,15 @@
 //! with its place and what may stand there.
 
 use narrows_core::Packet;
-use narrows_units::{Duration, Parameter, Rng, Word, WordError, Words};
+use narrows_units::{Duration, Parameter, Rate, Rng, Word, WordError, Words};
 
 /// The parameters of one kind of queue, and what the queue answers of itself.
 pub(crate) trait Parameters: Clone + Default {
     /// All of them, in the order in which lists have them.
     const PARAMETERS: &'static [Parameter];
+
+    /// The names of all bands that such a queue can have, if it can have several.
+    const BANDS: &'static [&'static str] = &[];
 
     /// What holds where none of `words` says otherwise.
     fn usual(_words: &Words<'_>) -> Self {
@@ -41,6 +44,12 @@ pub(crate) trait Parameters: Clone + Default {
     /// behind it; `None` where time alone marks nothing.
     fn marking_step(&self) -> Option<Duration>;
 
+    /// The rate that the queue itself holds its packets to; `None` if the link alone limits
+    /// them.
+    fn shaped_to(&self) -> Option<Rate> {
+        None
+    }
+
     /// The bucket into which a queue that is made with `rng` sorts `packet`; `None` if it
     /// keeps no flows apart.
     fn bucket_of(&self, rng: Rng, packet: &Packet) -> Option<usize>;
@@ -50,6 +59,42 @@ pub(crate) trait Parameters: Clone + Default {
 pub(crate) fn keys<P: Parameters>() -> String {
     let usages: Vec<_> = Parameter::usages(P::PARAMETERS).collect();
     usages.join(", ")
+}
+
+/// The words of `line` that do not stand in brackets, which are of another queue.
+fn own_words(line: &str) -> impl Iterator<Item = Word<'_>> {
+    let (mut words, mut depth) = (Words::new(line), 0usize);
+    let all = std::iter::from_fn(move || words.take());
+    all.filter(move |word| {
+        let outside = depth == 0;
+        depth += word.text.matches('(').count();
+        depth = depth.saturating_sub(word.text.matches(')').count());
+        outside
+    })
+}
+
+/// Where the word `key` is in `line`; its start, if it is not there.
+pub(crate) fn place_of(line: &str, key: &str) -> std::ops::Range<usize> {
+    let found = own_words(line).find(|word| word.text == key);
+    found.map_or(0..0, |word| word.span())
+}
+
+/// Refuses a second word `key` in `line`.
+///
+/// # Errors
+/// At the second one.
+pub(crate) fn once(line: &str, key: &str) -> Result<(), WordError> {
+    match own_words(line).filter(|word| word.text == key).nth(1) {
+        Some(word) => Err(word.repeated()),
+        None => Ok(()),
+    }
+}
+
+/// The refusal of a change of the value of `key` in `line`, which stays `kept`.
+pub(crate) fn kept(line: &str, key: &str, kept: impl std::fmt::Display) -> WordError {
+    let span = place_of(line, key);
+    WordError::new(span, format!("`{key}`"), format!("{key} {kept}"))
+        .with_help(format!("a running queue keeps its `{key}`"))
 }
 
 /// Reads all that is left of `words` into `parameters`.

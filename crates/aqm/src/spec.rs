@@ -1,28 +1,10 @@
 //! Any queue by its words.
 
-use narrows_units::{Rate, WordError, Words};
+use narrows_units::{Word, WordError, Words};
 
 use crate::fifo::FifoConfig;
+use crate::tc_line::{self, Discipline};
 use crate::{QUEUES, QueueSpec};
-
-/// What a queue needs to know of the link that it feeds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LinkFacts {
-    /// Rate at which the link drains the queue when the run starts.
-    pub rate: Rate,
-    /// Bytes that the link counts per packet beside the IP packet.
-    pub overhead: u32,
-    /// Largest IP packet of the link in bytes.
-    pub mtu: u32,
-}
-
-impl LinkFacts {
-    /// Bytes that the link counts for its largest packet: Linux's
-    /// `psched_mtu`, 1514 for Ethernet.
-    pub const fn frame(&self) -> u32 {
-        self.mtu + self.overhead
-    }
-}
 
 /// From one line for each queue (the word, the name, the parameters and how the queue is
 /// made of them): all that depends on which queues there are. What a queue answers of
@@ -45,6 +27,17 @@ macro_rules! queues {
             parameters: <$config as $crate::reading::Parameters>::PARAMETERS,
         }),+];
 
+        /// The names of the bands of the queues that have several, each once.
+        pub fn bands() -> Vec<&'static str> {
+            let mut all = Vec::new();
+            $(for band in <$config as $crate::reading::Parameters>::BANDS {
+                if !all.contains(band) {
+                    all.push(*band);
+                }
+            })+
+            all
+        }
+
         impl QueueSpec {
             /// Reads the parameters of a queue; `None` if there is no such kind.
             fn read(kind: &str, words: narrows_units::Words<'_>) -> Option<Result<Self, narrows_units::WordError>> {
@@ -59,6 +52,14 @@ macro_rules! queues {
             pub fn marking_step(&self) -> Option<narrows_units::Duration> {
                 match self {
                     $(Self::$name(c) => $crate::reading::Parameters::marking_step(c),)+
+                }
+            }
+
+            /// The rate that the queue itself holds its packets to; `None` if the link alone
+            /// limits them.
+            pub fn shaped_to(&self) -> Option<narrows_units::Rate> {
+                match self {
+                    $(Self::$name(c) => $crate::reading::Parameters::shaped_to(c),)+
                 }
             }
 
@@ -128,13 +129,12 @@ fn allowed() -> String {
 /// What comes nearest to a queueing discipline of Linux that is not here.
 fn nearest(kind: &str) -> Option<&'static str> {
     Some(match kind {
-        "cake" => {
-            "the nearest is `fq_codel`: flows apart with CoDel in each, as in cake, but without its hosts, tins and ACK filter; `rate RATE shaper queue fq_codel` shapes as it does"
-        }
-        "fq_pie" => "the nearest is `fq_codel`, flows apart, or `pie`, its AQM",
-        "fq" | "sfq" | "drr" => "the nearest is `fq_codel`, which keeps flows apart",
         "sfb" | "choke" | "gred" => "the nearest is `red`",
-        "pfifo_fast" | "mq" | "noqueue" | "prio" => "the nearest is `pfifo`",
+        "netem" => {
+            "delay, loss and reordering are an element of their own beside the rate: `netem delay 10ms`"
+        }
+        "pfifo_fast" => "the nearest is `prio`, which has its bands",
+        "mq" | "noqueue" => "the nearest is `pfifo`",
         _ => return None,
     })
 }
@@ -146,17 +146,29 @@ impl QueueSpec {
     /// # Errors
     /// When the kind or a parameter is unknown, or a value is one that tc or
     /// the kernel would refuse. The place in the error counts from the start
-    /// of `words`.
+    /// of `words`. They may be a whole line for tc; `netem` in it is no queue.
     pub fn parse(words: &str) -> Result<Self, WordError> {
+        if let Some(Discipline { kind, parameters }) = tc_line::discipline_of(words)? {
+            return Self::of(kind, Words::new(parameters.text), parameters.start);
+        }
         let mut words = Words::new(words);
         let kind = words.needed(&allowed())?;
-        Self::read(kind.text, words).unwrap_or_else(|| {
-            let error = kind.refused(allowed());
-            Err(match nearest(kind.text) {
-                Some(near) => error.with_help(format!("`{}` is not here; {near}", kind.text)),
-                None => error,
-            })
-        })
+        Self::of(kind, words, 0)
+    }
+
+    /// Reads the parameters of the queue that begins with `kind` from `words`, which begin
+    /// at `start` of the line that `kind` is in.
+    fn of(kind: Word<'_>, words: Words<'_>, start: usize) -> Result<Self, WordError> {
+        match Self::read(kind.text, words) {
+            Some(read) => read.map_err(|e| e.shifted(start)),
+            None => {
+                let error = kind.refused(allowed());
+                Err(match nearest(kind.text) {
+                    Some(near) => error.with_help(format!("`{}` is not here; {near}", kind.text)),
+                    None => error,
+                })
+            }
+        }
     }
 }
 

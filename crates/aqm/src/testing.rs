@@ -59,6 +59,30 @@ impl Bench {
     /// Offers a packet of `flow` that counts `length` bytes on the link.
     pub fn offer(&mut self, now: Instant, flow: u16, ecn: Ecn, length: u32) -> (u64, bool) {
         let packet = packet(&mut self.pool, now, flow, ecn, length);
+        self.offer_packet(now, packet)
+    }
+
+    /// The same of a packet with this traffic class.
+    pub fn offer_class(&mut self, now: Instant, flow: u16, class: u8, length: u32) -> (u64, bool) {
+        self.offer_between(now, [1, 1], flow, class, length)
+    }
+
+    /// Offers a packet from one host to another, each the last byte of its address, with
+    /// `traffic_class`, that counts `length` bytes on the link.
+    pub fn offer_between(
+        &mut self,
+        now: Instant,
+        ends: [u8; 2],
+        flow: u16,
+        traffic_class: u8,
+        length: u32,
+    ) -> (u64, bool) {
+        let packet = between(&mut self.pool, now, ends, flow, traffic_class, length);
+        self.offer_packet(now, packet)
+    }
+
+    /// Offers `packet`.
+    pub fn offer_packet(&mut self, now: Instant, packet: Box<Packet>) -> (u64, bool) {
         let id = packet.id.0;
         let mut out = Outlet {
             pool: &mut self.pool,
@@ -76,15 +100,26 @@ impl Bench {
             sent: &mut self.sent,
         };
         let packet = self.queue.dequeue(now, &mut out)?;
+        let band = self.queue.band_of(&packet);
+        assert!(usize::from(band) < self.queue.bands().len(), "band {band}");
         let taken = Taken {
             id: packet.id.0,
             flow: u16::from_be_bytes([packet.bytes[20], packet.bytes[21]]),
+            ends: [packet.bytes[15], packet.bytes[19]],
+            length: packet.len() + ETHERNET.overhead,
+            dscp: narrows_wire::ip::dscp(&packet.bytes),
             ecn: narrows_wire::ip::ecn(&packet.bytes),
             held_since: packet.held_since,
-            band: self.queue.band_of(&packet),
+            band,
         };
         self.pool.give(packet);
         Some(taken)
+    }
+
+    /// Takes the next packet when the queue gives it, which may be later than `now`.
+    pub fn take_from(&mut self, now: &mut Instant) -> Option<Taken> {
+        *now = self.queue.next_dequeue(*now)?;
+        self.take(*now)
     }
 
     /// Runs the queue's clock up to `now`.
@@ -100,6 +135,10 @@ impl Bench {
 pub(crate) struct Taken {
     pub id: u64,
     pub flow: u16,
+    /// The last bytes of its addresses.
+    pub ends: [u8; 2],
+    pub length: u32,
+    pub dscp: u8,
     pub ecn: Ecn,
     pub held_since: Instant,
     pub band: u8,
@@ -113,12 +152,25 @@ pub(crate) fn packet(
     ecn: Ecn,
     length: u32,
 ) -> Box<Packet> {
+    between(pool, now, [1, 1], flow, ecn as u8, length)
+}
+
+/// The same between hosts of which the last byte of the address is given, with the whole
+/// traffic class.
+pub(crate) fn between(
+    pool: &mut PacketPool,
+    now: Instant,
+    ends: [u8; 2],
+    flow: u16,
+    traffic_class: u8,
+    length: u32,
+) -> Box<Packet> {
     let mut packet = pool.take(now, None);
     let ip_len = length - ETHERNET.overhead;
     let fields = IpFields {
-        source: IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)),
-        destination: IpAddr::V4(Ipv4Addr::new(10, 0, 1, 1)),
-        traffic_class: ecn as u8,
+        source: IpAddr::V4(Ipv4Addr::new(10, 0, 0, ends[0])),
+        destination: IpAddr::V4(Ipv4Addr::new(10, 0, 1, ends[1])),
+        traffic_class,
         ttl: 64,
         protocol: narrows_wire::ip::UDP,
         ident: 0,

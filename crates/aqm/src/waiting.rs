@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use narrows_core::{DropCause, EntityId, Outlet, Packet};
 use narrows_units::Instant;
 
+use crate::link_facts::LinkFacts;
 use crate::meter::Meter;
-use crate::spec::LinkFacts;
 
 /// Packets in the order in which they came.
 #[derive(Debug)]
@@ -35,6 +35,11 @@ impl Waiting {
         let packet = self.packets.pop_front()?;
         self.meter.left(self.meter.length(&packet));
         Some(packet)
+    }
+
+    /// The oldest packet.
+    pub fn head(&self) -> Option<&Packet> {
+        self.packets.front().map(AsRef::as_ref)
     }
 
     /// Reports the drop of a packet that does not wait.

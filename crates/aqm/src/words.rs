@@ -4,10 +4,11 @@ use narrows_core::EntityId;
 use narrows_units::{Bytes, Declared, Duration, ParameterKind, Rate, Rng};
 use proptest::prelude::*;
 
+use crate::arbitrary::any_of_grammars;
 use crate::codel::Selector;
 use crate::dualpi2::{Percent, StepThreshold, Variant};
 use crate::testing::ETHERNET;
-use crate::{QUEUE_KINDS, QueueSpec, cnq, codel, dualpi2, fifo, fq_codel, pie, red};
+use crate::{QUEUE_KINDS, QueueSpec, cake, cnq, cobalt, codel, dualpi2, fifo, fq_codel, pie, red};
 
 fn time() -> impl Strategy<Value = Duration> {
     prop_oneof![
@@ -155,20 +156,80 @@ fn any_cnq() -> impl Strategy<Value = cnq::CnqConfig> {
     })
 }
 
+fn any_cobalt() -> impl Strategy<Value = cobalt::CobaltConfig> {
+    (1u32.., time(), time(), any::<bool>()).prop_map(|(limit, target, interval, ecn)| {
+        cobalt::CobaltConfig {
+            limit,
+            target,
+            interval,
+            ecn,
+        }
+    })
+}
+
+fn any_cake() -> impl Strategy<Value = cake::CakeConfig> {
+    use cake::{AckFilter, Cells, Diffserv, FlowMode, Framing};
+    let framing = (
+        (-64i16..=256, any::<bool>(), 0u16..=256),
+        prop_oneof![Just(Cells::None), Just(Cells::Atm), Just(Cells::Ptm)],
+    );
+    let framing = framing.prop_map(|((overhead, from_ip, mpu), cells)| Framing {
+        overhead,
+        from_ip,
+        mpu,
+        cells,
+    });
+    let modes = (
+        proptest::sample::select(vec![
+            Diffserv::BestEffort,
+            Diffserv::Precedence,
+            Diffserv::Three,
+            Diffserv::Four,
+            Diffserv::Eight,
+        ]),
+        proptest::sample::select(vec![
+            FlowMode::Blind,
+            FlowMode::SourceHost,
+            FlowMode::DestinationHost,
+            FlowMode::Hosts,
+            FlowMode::Flows,
+            FlowMode::DualSource,
+            FlowMode::DualDestination,
+            FlowMode::Triple,
+        ]),
+        proptest::sample::select(vec![AckFilter::Off, AckFilter::On, AckFilter::Aggressive]),
+    );
+    let numbers = (maybe(8u64..1 << 40), time(), maybe(1u64..4096 << 20));
+    (framing, modes, numbers, any::<[bool; 4]>()).prop_map(
+        |(framing, (diffserv, flows, ack_filter), (rate, rtt, limit), flags)| {
+            let mut config = cake::CakeConfig::default();
+            config.bandwidth = rate.map(Rate::from_bits);
+            (config.diffserv, config.flows, config.ack_filter) = (diffserv, flows, ack_filter);
+            (config.framing, config.rtt) = (framing, rtt);
+            config.memlimit = limit.map(Bytes::new);
+            [config.nat, config.wash, config.ingress, config.split_gso] = flags;
+            config
+        },
+    )
+}
+
 fn any_spec() -> impl Strategy<Value = QueueSpec> {
     prop_oneof![
-        any_fifo().prop_map(QueueSpec::Pfifo),
-        any_fifo().prop_map(QueueSpec::Bfifo),
-        any_codel().prop_map(QueueSpec::Codel),
-        any_fq_codel().prop_map(QueueSpec::FqCodel),
-        any_pie().prop_map(QueueSpec::Pie),
-        any_red()
+        1 => any_fifo().prop_map(QueueSpec::Pfifo),
+        1 => any_fifo().prop_map(QueueSpec::Bfifo),
+        1 => any_codel().prop_map(QueueSpec::Codel),
+        1 => any_fq_codel().prop_map(QueueSpec::FqCodel),
+        1 => any_pie().prop_map(QueueSpec::Pie),
+        1 => any_red()
             .prop_filter("tc refuses it", |c| {
                 QueueSpec::parse(&QueueSpec::Red(c.clone()).to_string()).is_ok()
             })
             .prop_map(QueueSpec::Red),
-        any_dualpi2().prop_map(QueueSpec::DualPi2),
-        any_cnq().prop_map(QueueSpec::CnqCodelAf),
+        1 => any_dualpi2().prop_map(QueueSpec::DualPi2),
+        1 => any_cnq().prop_map(QueueSpec::CnqCodelAf),
+        1 => any_cobalt().prop_map(QueueSpec::Cobalt),
+        1 => any_cake().prop_map(QueueSpec::Cake),
+        8 => any_of_grammars(),
     ]
 }
 
@@ -177,18 +238,26 @@ fn word() -> impl Strategy<Value = String> {
     prop_oneof![
         4 => proptest::sample::select(vec![
             "pfifo", "bfifo", "codel", "fq_codel", "pie", "red", "dualpi2", "cnq_codel_af",
-            "limit", "flows", "target", "interval", "quantum", "ecn", "noecn", "ce_threshold",
+            "prio", "sfq", "tbf", "drr", "htb", "fq", "bands", "priomap", "band", "queue", "(pfifo)",
+            "(codel", "limit)", "perturb", "divisor", "depth", "headdrop", "rate", "latency",
+            "peakrate", "class", "dscp", "ceil", "cburst", "parent", "prio", "default", "maxrate",
+            "fq_pie", "pi2", "dualq", "aqm", "cred", "shift", "wrr", "1:2", "ecn_prob", "conext-2016", "limit", "flows", "target", "interval", "quantum", "ecn", "noecn", "ce_threshold",
             "ce_threshold_selector", "memory_limit", "drop_batch", "tupdate", "alpha", "beta",
             "bytemode", "dq_rate_estimator", "min", "max", "avpkt", "burst", "adaptive",
             "probability", "bandwidth", "harddrop", "nodrop", "variant", "linux", "linux-2020",
             "rfc9332", "memlimit", "coupling_factor", "step_thresh", "min_qlen_step",
             "drop_on_overload", "overflow", "drop_enqueue", "classic_protection", "max_rtt",
-            "typical_rtt", "any_ect", "split_gso", "rtt", "mtu_time", "0x01/0x03",
+            "typical_rtt", "any_ect", "split_gso", "rtt", "mtu_time", "0x01/0x03", "cake", "cobalt",
+            "unlimited", "lan", "interplanetary", "besteffort", "diffserv4", "diffserv8",
+            "flowblind", "dual-srchost", "nat", "wash", "ack-filter", "ingress", "no-split-gso",
+            "overhead", "mpu", "atm", "ptm", "raw", "conservative", "docsis", "ether-vlan",
+            "pppoe-llcsnap", "bridged-ptm", "via-ethernet", "autorate-ingress", "fwmark",
         ]).prop_map(String::from),
         4 => proptest::sample::select(vec![
             "0", "1", "5", "1000", "4294967295", "4294967296", "18446744073709551615", "1ms",
             "0s", "1ns", "4s", "100s", "584y", "10mb", "4gb", "1kb", "0.5", "1e300", "-1",
             "nan", "inf", "100%", "101%", "5p", "0p", "10Mbit", "1bit", "0bit",
+            "-64", "-65", "256", "257",
         ]).prop_map(String::from),
         1 => "\\PC{0,12}",
     ]
@@ -215,6 +284,9 @@ proptest! {
         kind in proptest::sample::select(vec![
             "", "pfifo", "bfifo", "codel", "fq_codel", "pie", "red limit 400000 avpkt 1000",
             "dualpi2", "dualpi2 variant linux-2020", "dualpi2 variant rfc9332", "cnq_codel_af",
+            "cake", "cake bandwidth 20mbit", "cobalt",
+            "fq_pie", "pi2", "dualq", "dualq aqm red", "prio", "sfq",
+            "tbf rate 1Mbit burst 2000 limit 3000", "drr class a", "htb class a rate 1Mbit", "fq",
         ]),
         words in proptest::collection::vec(word(), 0..8),
     ) {
@@ -254,8 +326,8 @@ fn a_refusal_says_where_what_was_found_and_what_is_allowed() {
     assert!(allowed.contains("ce_threshold TIME"));
     let (at, found, _) = refused("dualpi2 coupling_factor");
     assert_eq!((at.as_str(), found.as_str()), ("", "the end of the line"));
-    let (at, _, allowed) = refused("sfq");
-    assert_eq!(at, "sfq");
+    let (at, _, allowed) = refused("sfb");
+    assert_eq!(at, "sfb");
     assert!(allowed.contains("cnq_codel_af"));
     let (at, ..) = refused("dualpi2 variant linux-2020 memlimit 5");
     assert_eq!(at, "memlimit");
@@ -327,6 +399,9 @@ fn a_changed_spec_keeps_what_is_not_named() {
 fn before(kind: &str) -> &'static str {
     match kind {
         "red" => "limit 400000 avpkt 1000",
+        "tbf" => "rate 1Mbit burst 2000 limit 3000",
+        "drr" => "class a",
+        "htb" => "class a rate 1Mbit",
         _ => "",
     }
 }
@@ -352,8 +427,9 @@ fn what_a_parameter_declares_is_what_its_refusal_says() {
             for name in p.names() {
                 let line = format!("{kind} {} {name}", before(kind));
                 if p.kind == ParameterKind::Flag {
-                    // `nodrop` of red needs `ecn` beside it.
-                    let with = ["", " ecn"].map(|more| QueueSpec::parse(&(line.clone() + more)));
+                    // `nodrop` of red needs `ecn` beside it, `uncoupled` of dualq `pie`.
+                    let with = ["", " ecn", " aqm pie"]
+                        .map(|more| QueueSpec::parse(&(line.clone() + more)));
                     assert!(with.iter().any(Result::is_ok), "{line}");
                     assert!(p.allowed.is_empty(), "{line}");
                     continue;

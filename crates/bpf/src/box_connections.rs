@@ -21,10 +21,10 @@ const FLOW: usize = 40;
 /// and which, when it began, and its packets.
 const LAST_ACTIVE: usize = FLOW;
 const FLAGS: usize = 73;
-const RULES: usize = 76;
-const RULE: usize = 80;
-const BEGUN: usize = 144;
-const PACKETS: usize = 152;
+const RULES: usize = 88;
+const RULE: usize = 92;
+const BEGUN: usize = 160;
+const PACKETS: usize = 168;
 
 const READING: &str = "read the connections of the box";
 

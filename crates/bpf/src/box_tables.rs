@@ -7,14 +7,13 @@ use narrows_mmb::{
     Condition, Program, ProgramAction, ProgramMapping, ProgramOption, ProgramRule, ProgramTest,
 };
 
-/// Sizes of bpf/mmb.h: looks, words of a row, words of an action, bytes of a change of options.
+/// Sizes of bpf/mmb.h: looks, words of a row, words of an action.
 const LOOKS: usize = 8;
 /// Words of the window, and bytes of a key without any of them.
 const LANES: usize = 8;
 const KEY: u32 = 8;
 const WORDS: usize = 64;
 const SETS: usize = 24;
-const OPTIONS: usize = 40;
 /// Fragmented packets that are followed at a time, as in a box of narrows-mmb.
 const FRAGMENTED: usize = 16_384;
 
@@ -298,9 +297,8 @@ fn test(test: &ProgramTest, to: &mut Vec<u8>) {
 
 /// `struct nw_mmb_mapping`.
 fn mapping(mapping: &ProgramMapping, to: &mut Vec<u8>) {
-    let drawn = mapping.number.is_none();
-    to.extend([mapping.what as u8, u8::from(drawn), 0, 0]);
-    to.extend(mapping.number.unwrap_or(0).to_ne_bytes());
+    to.extend([mapping.what, mapping.drawn, 0, 0]);
+    to.extend(mapping.number.to_ne_bytes());
     to.extend(mapping.address);
 }
 
@@ -311,10 +309,8 @@ fn changes(program: &Program) -> impl Iterator<Item = &ProgramOption> {
 
 /// `struct nw_mmb_change`.
 fn change(option: &ProgramOption, to: &mut Vec<u8>) {
-    let start = to.len();
-    to.extend([option.what as u8, option.kind, option.bytes.len() as u8, 0]);
-    to.extend(&option.bytes);
-    to.resize(start + 4 + OPTIONS, 0);
+    to.extend([option.what, option.kind, option.len, 0]);
+    to.extend(option.bytes);
 }
 
 /// All of them, each with where its changes of options and its mappings start among those of all.
@@ -343,7 +339,7 @@ fn action((action, starts): (&ProgramAction, [u32; 2]), to: &mut Vec<u8>) {
     }
     let start = to.len();
     for set in action.sets.iter().chain(&action.sums) {
-        to.extend([set.layer, u8::from(set.from_ip)]);
+        to.extend([set.layer, set.from_ip]);
         to.extend(set.at.to_ne_bytes());
         to.extend(set.keep);
         to.extend(set.value);

@@ -132,7 +132,7 @@ fn each_object_is_loaded_as_every_clang_builds_it() {
     }
     let crate_at = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut versions = BTreeSet::new();
-    for clang in narrows_freestanding::clangs() {
+    for clang in narrows_cbuild::clangs() {
         // One compiler may have two names.
         let version = Command::new(&clang).arg("--version").output();
         if !versions.insert(version.expect("it is installed").stdout) {
@@ -142,7 +142,7 @@ fn each_object_is_loaded_as_every_clang_builds_it() {
         fs::create_dir_all(&out).expect("a folder");
         let big_endian = cfg!(target_endian = "big");
         let controls =
-            narrows_freestanding::bpf_objects(&clang, big_endian, crate_at, &out, true, &HOOKS);
+            narrows_cbuild::bpf_objects(&clang, big_endian, crate_at, &out, true, &HOOKS);
         let shipped = |name: &String| SHIPPED.lines().any(|line| line == name);
         let controls: Vec<String> = controls.into_iter().filter(shipped).collect();
         let refused = with_objects_in(&out, || refusals(&controls));

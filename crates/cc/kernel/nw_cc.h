@@ -83,7 +83,8 @@ enum nw_pacing {
 enum nw_fact_flag {
 	NW_F_CWND_LIMITED = 1,	/* tcp_is_cwnd_limited() */
 	NW_F_ACK_ECE = 2,	/* this ACK reports CE */
-	NW_F_APP_LIMITED = 4,	/* the rate sample is application-limited */
+	NW_F_APP_LIMITED = 4,	/* the rate sample is application-limited; of
+				 * NW_EV_TX_START, the connection is (tp->app_limited) */
 	NW_F_IN_SLOW_START = 8,	/* cwnd < ssthresh, for readers of traces */
 	NW_F_UNSENT = 16,	/* data waits that was never sent */
 	NW_F_TAKES_MSS = 32,	/* the stack takes over an MSS that was decided */
@@ -145,6 +146,8 @@ enum nw_set {
 	NW_SET_PACING_RATE = 8,
 	NW_SET_PACING_STATUS = 16,
 	NW_SET_MSS = 32,	/* only where NW_F_TAKES_MSS */
+	NW_SET_APP_LIMITED = 64,	/* no value: until what is in flight is delivered
+					 * (tp->app_limited) */
 };
 
 enum nw_decided {

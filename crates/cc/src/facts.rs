@@ -13,7 +13,8 @@ impl Flags {
     pub const CWND_LIMITED: u16 = 1;
     /// This ACK reports CE marks.
     pub const ACK_ECE: u16 = 2;
-    /// The rate sample is application-limited.
+    /// The rate sample is application-limited; of [`CwndEvent::TxStart`], the
+    /// connection is.
     pub const APP_LIMITED: u16 = 4;
     /// `cwnd < ssthresh`; for readers of traces, the algorithms compare
     /// themselves.
@@ -136,6 +137,9 @@ impl Decision {
     pub const PACING_STATUS: u32 = 16;
     /// `mss` is written.
     pub const MSS: u32 = 32;
+    /// The connection is application-limited until what is in flight now is
+    /// delivered (`tp->app_limited`); without a value.
+    pub const APP_LIMITED: u32 = 64;
 
     /// Event: slow start was left by the algorithm's own choice (HyStart).
     pub const SLOW_START_EXIT: u32 = 1;

@@ -6,7 +6,7 @@
 
 use core::ffi::{CStr, c_char, c_void};
 
-use narrows_core::TelemetryField;
+use narrows_core::{Reduce, TelemetryField};
 
 use crate::controller::{Answer, Call};
 use crate::facts::{Decision, Facts};
@@ -189,6 +189,8 @@ impl Algorithm {
             about: text(f.about),
             chart: text(f.chart),
             scale: f.scale,
+            // A control reports its state with each sample of its sender.
+            reduce: Reduce::Gauge,
         })
     }
 

@@ -1,27 +1,26 @@
 //! A control's law in double precision beside the fixed point that ran.
 
-use narrows_core::TelemetryField;
+use narrows_core::{Reduce, TelemetryField};
 
 use crate::dalbe::{DalbeInterval, DalbeLaw};
 use crate::spec::ControlSpec;
 
 /// By how much fixed point was off in the last interval.
-const ERROR: TelemetryField = TelemetryField {
-    name: "law_error",
-    unit: "ppm",
-    about: "how far the weight is from that of the law in double precision",
-    chart: "",
-    scale: 1000,
-};
+const ERROR: TelemetryField = TelemetryField::new(
+    "law_error",
+    "ppm",
+    "how far the weight is from that of the law in double precision",
+    Reduce::Gauge,
+)
+.in_parts(1000);
 
 /// How many intervals were compared.
-const COMPARED: TelemetryField = TelemetryField {
-    name: "law_compared",
-    unit: "",
-    about: "intervals compared with the law in double precision",
-    chart: "",
-    scale: 1,
-};
+const COMPARED: TelemetryField = TelemetryField::new(
+    "law_compared",
+    "",
+    "intervals compared with the law in double precision",
+    Reduce::Gauge,
+);
 
 /// What [`Reference::compare`] reports.
 pub(crate) const FIELDS: [TelemetryField; 2] = [ERROR, COMPARED];

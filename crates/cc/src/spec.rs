@@ -234,7 +234,7 @@ mod tests {
     fn what_is_wrong_is_refused_with_its_place() {
         for (words, at) in [
             ("", 0..0),
-            ("bbr", 0..3),
+            ("bbr2", 0..4),
             ("reno beta 1", 5..9),
             ("cubic fast", 6..10),
             ("cubic hystart maybe", 14..19),
@@ -275,20 +275,25 @@ mod tests {
         let error = ControlSpec::parse("x").unwrap_err();
         assert_eq!(
             error.allowed,
-            "`cubic`, `dalbe`, `dctcp`, `ledbat`, `ledbatpp`, `prague`, `quickstart`, `reno` or `vegas`"
+            "`bbr`, `cubic`, `dalbe`, `dctcp`, `hybla`, `ledbat`, `ledbatpp`, `prague`, \
+             `quickstart`, `relentless`, `reno`, `vegas` or `westwood`"
         );
         assert_eq!(
             names(),
             [
+                "bbr",
                 "cubic",
                 "dalbe",
                 "dctcp",
+                "hybla",
                 "ledbat",
                 "ledbatpp",
                 "prague",
                 "quickstart",
+                "relentless",
                 "reno",
-                "vegas"
+                "vegas",
+                "westwood"
             ]
         );
     }
@@ -344,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn only_prague_asks_for_l4s_and_dctcp_for_feedback_that_counts() {
+    fn only_prague_asks_for_l4s_and_dctcp_and_relentless_for_feedback_that_counts() {
         let l4s = Needs {
             ecn: true,
             accecn: true,
@@ -353,7 +358,10 @@ mod tests {
         assert_eq!(ControlSpec::parse("prague").unwrap().needs(), l4s);
         let counts = Needs { ect1: false, ..l4s };
         assert_eq!(ControlSpec::parse("dctcp").unwrap().needs(), counts);
-        for words in ["reno", "cubic", "vegas", "ledbat", "ledbatpp"] {
+        assert_eq!(ControlSpec::parse("relentless").unwrap().needs(), counts);
+        for words in [
+            "reno", "cubic", "vegas", "ledbat", "ledbatpp", "bbr", "hybla",
+        ] {
             assert_eq!(ControlSpec::parse(words).unwrap().needs(), Needs::default());
         }
     }

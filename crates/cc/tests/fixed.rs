@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use narrows_freestanding::build_check;
+use narrows_cbuild::build_check;
 use proptest::prelude::*;
 
 const OPERATIONS: [&str; 18] = [

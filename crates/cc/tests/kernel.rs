@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use narrows_freestanding::{bpf_assembly, run_check};
+use narrows_cbuild::{bpf_assembly, run_check};
 
 fn kernel(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(file)

@@ -5,7 +5,7 @@ use narrows_cc::{
 };
 use proptest::prelude::*;
 
-const SPECS: [&str; 32] = [
+const SPECS: [&str; 41] = [
     "reno",
     "quickstart rate 8750000b",
     "quickstart rate 137438953472b",
@@ -22,12 +22,21 @@ const SPECS: [&str; 32] = [
     "dalbe over dctcp policy mbc mode reproduction deadline 60s size 100000000b rise 1",
     "dctcp",
     "dctcp shift_g 1 alpha_on_init 0",
+    "hybla",
+    "hybla rtt0 1ms",
     "ledbat",
     "ledbat target 1ms gain 1 slow_start on",
     "ledbatpp",
     "ledbatpp target 10s slowdown off",
+    "relentless",
+    "relentless loss none ect1 on",
     "vegas",
     "vegas alpha 1000000 gamma 0 difference paper",
+    "westwood",
+    "bbr variant v1",
+    "bbr variant linux-v3",
+    "bbr variant linux-v3 ecn on",
+    "bbr variant draft-06",
     "prague variant 2020",
     "prague variant 2020 ecn_fallback on rtt_control additive rtt_transition 0",
     "prague variant 2022 rtt_control scalable rtt_transition 0",

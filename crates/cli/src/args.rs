@@ -69,15 +69,15 @@ pub enum ListFormat {
     Text,
     /// One JSON document.
     Json,
-    /// Of metrics, queues and elements: what the guide has of them.
+    /// Of metrics, events, queues, elements and apps: what the guide has of them.
     Markdown,
 }
 
 #[derive(Args, Debug)]
 pub struct List {
-    /// `metrics` for what campaigns can measure; `queues` or `elements` for their parameters;
-    /// otherwise the beginning of names
-    #[arg(value_name = "metrics|queues|elements|PREFIX", add = completing(completion::listed))]
+    /// `metrics` for what campaigns can measure; `events` for what a run reports; `queues`,
+    /// `elements` or `apps` for their parameters; otherwise the beginning of names
+    #[arg(value_name = "metrics|events|queues|elements|apps|PREFIX", add = completing(completion::listed))]
     pub what: Option<String>,
     /// How to print it
     #[arg(long, value_enum, default_value_t)]
@@ -86,10 +86,10 @@ pub struct List {
 
 #[derive(Args, Debug)]
 pub struct Show {
-    /// An entry of the catalogue, or a file; or `queue` or `element` before a name
+    /// An entry of the catalogue, or a file; or `queue`, `element` or `app` before a name
     #[arg(value_name = "NAME|FILE", add = completing(completion::shown))]
     pub name: String,
-    /// Which queue or element: its parameters
+    /// Which queue, element or application: its parameters
     #[arg(value_name = "NAME", conflicts_with = "sets", add = completing(completion::kinds))]
     pub which: Option<String>,
     /// Set a value first, by name: link/access/up/bottleneck='rate 20Mbit queue dualpi2'
@@ -129,8 +129,8 @@ impl EngineName {
 A download beside an upload: --flow cubic --flow 'down: cubic from server to client'")]
 pub struct Run {
     /// A scenario's file, or its name in the catalogue
-    #[arg(value_name = "FILE|NAME", required_unless_present_any = ["link", "up", "down", "flows"],
-        conflicts_with_all = ["link", "up", "down", "flows"], add = completing(completion::scenarios))]
+    #[arg(value_name = "FILE|NAME", required_unless_present_any = ["link", "up", "down", "flows", "apps"],
+        conflicts_with_all = ["link", "up", "down", "flows", "apps"], add = completing(completion::scenarios))]
     pub name: Option<String>,
     #[command(flatten)]
     pub links: PathElements,
@@ -138,6 +138,10 @@ pub struct Run {
     /// [bytes SIZE] …; from client to server unless `from server to client` turns it round
     #[arg(long = "flow", value_name = "FLOW", add = completing(completion::controls))]
     pub flows: Vec<String>,
+    /// An application: [NAME:] kind [from HOST to HOST] [PARAMETER VALUE] [cc CONTROL] …
+    /// (`narrows list apps`); from client to server
+    #[arg(long = "app", value_name = "APP", add = completing(completion::apps))]
+    pub apps: Vec<String>,
     /// Write the scenario to a file, as it is run
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,

@@ -92,7 +92,7 @@ pub fn entries(typed: &OsStr) -> Vec<CompletionCandidate> {
 
 /// What `narrows list` takes.
 pub fn listed(typed: &OsStr) -> Vec<CompletionCandidate> {
-    let mut all = beginning(["elements", "metrics", "queues"], typed);
+    let mut all = beginning(["apps", "elements", "events", "metrics", "queues"], typed);
     all.extend(of_catalogue(typed, None));
     all
 }
@@ -100,16 +100,19 @@ pub fn listed(typed: &OsStr) -> Vec<CompletionCandidate> {
 /// What `narrows show` takes.
 pub fn shown(typed: &OsStr) -> Vec<CompletionCandidate> {
     let mut all = entries(typed);
-    all.extend(beginning(["element", "queue"], typed));
+    all.extend(beginning(["app", "element", "queue"], typed));
     all
 }
 
-/// The queues and elements that `narrows show` takes after that word.
+/// The applications, queues and elements that `narrows show` takes after that word.
 pub fn kinds(typed: &OsStr) -> Vec<CompletionCandidate> {
-    beginning(
-        ["element", "queue"].into_iter().flat_map(words::names),
-        typed,
-    )
+    let kinds = ["app", "element", "queue"];
+    beginning(kinds.into_iter().flat_map(words::names), typed)
+}
+
+/// The applications that `--app` begins with.
+pub fn apps(typed: &OsStr) -> Vec<CompletionCandidate> {
+    beginning(words::names("app"), typed)
 }
 
 /// The congestion controls that a flow begins with.

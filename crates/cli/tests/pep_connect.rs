@@ -1,4 +1,4 @@
-//! Programs that ask the split proxy for themselves: in Rust by `narrows_connect`, in C and
+//! Programs that ask the split proxy for themselves: in Rust by `narrows_pep_client`, in C and
 //! Python by its shared object.
 
 #![cfg(target_os = "linux")]
@@ -11,9 +11,9 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use narrows_connect::{Call, WithoutProxy, connect};
 use narrows_pep::Parent;
 use narrows_pep::convert::Fault;
+use narrows_pep_client::{Call, WithoutProxy, connect};
 use narrows_units::Duration;
 use pep_rig::{Daemon, LOOPBACK, echo, echo_at, echoes, free_port, in_own_network};
 use tempfile::TempDir;
@@ -114,7 +114,7 @@ fn a_proxy_that_refuses_is_gone_around_and_its_reason_is_told() {
     assert_eq!(error.kind(), std::io::ErrorKind::PermissionDenied);
 }
 
-/// `libnarrows_connect.so`, beside this test, and the examples that call it.
+/// `libnarrows_pep_client.so`, beside this test, and the examples that call it.
 struct Examples {
     folder: TempDir,
     library: PathBuf,
@@ -122,9 +122,9 @@ struct Examples {
     commands: Vec<Vec<String>>,
 }
 
-/// A file of the crate `narrows-connect`.
+/// A file of the crate `narrows-pep-client`.
 fn source(name: &str) -> PathBuf {
-    let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("../connect");
+    let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("../pep-client");
     ours.join(name)
 }
 
@@ -135,7 +135,7 @@ fn text(bytes: &[u8]) -> String {
 impl Examples {
     fn make(test: &str) -> Self {
         let own = std::env::current_exe().expect("a test has a path");
-        let library = own.with_file_name("libnarrows_connect.so");
+        let library = own.with_file_name("libnarrows_pep_client.so");
         assert!(library.exists(), "{} is built too", library.display());
         let mut examples = Self {
             folder: tempfile::tempdir().expect("a folder"),

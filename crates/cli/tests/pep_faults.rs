@@ -12,8 +12,8 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::thread;
 
-use narrows_connect::Call;
 use narrows_pep::{Layout, Parent, request};
+use narrows_pep_client::Call;
 use nix::errno::Errno;
 use nix::sys::socket::{
     AddressFamily, MsgFlags, SockFlag, SockType, SockaddrStorage, connect, sendto, setsockopt,
@@ -98,7 +98,7 @@ fn data_goes_with_the_syn_of_each_leg_where_it_may() {
                 or_directly: false,
             };
             let mut connected =
-                narrows_connect::connect(target, &Call::by(parent)).expect("granted");
+                narrows_pep_client::connect(target, &Call::by(parent)).expect("granted");
             assert!(echoes(&mut connected.stream, b"plain"));
         }
     });

@@ -161,41 +161,52 @@ fn asks_for_name(daemon: &Daemon, last: u8, name: &str, port: u16) -> TcpStream 
     stream
 }
 
-#[test]
-fn names_of_a_silent_server_keep_no_good_name_waiting_and_go_with_their_client() {
-    let test = "names_of_a_silent_server_keep_no_good_name_waiting_and_go_with_their_client";
+/// What is done with a daemon of SOCKS whose server of names receives questions and answers none;
+/// how long it is waited for, resolv.conf(5) says in `options`.
+fn with_silent_server(test: &str, options: &str, limits: &str, work: impl FnOnce(&Daemon) + Send) {
     in_own_network(test, || {
-        // It receives questions and answers none.
         let _silent = UdpSocket::bind("127.0.0.1:53").expect("a port");
         let folder = tempfile::tempdir().expect("a folder");
         let conf = folder.path().join("resolv.conf");
-        fs::write(&conf, "nameserver 127.0.0.1\n").expect("written");
+        fs::write(&conf, format!("nameserver 127.0.0.1\n{options}\n")).expect("written");
         let probe = Command::new("unshare").args(["-m", "true"]).status();
         if !probe.is_ok_and(|status| status.success()) {
             eprintln!("skipped: {test}: unshare(1) does not run");
             return;
         }
         let destinations = format!("{LOOPBACK}\nintake = \"socks5\"");
-        let daemon = Daemon::start_by(&destinations, "", |file| {
+        let daemon = Daemon::start_by(&destinations, limits, |file| {
             let words = "mount --bind \"$1\" /etc/resolv.conf && exec \"$0\" pep serve \"$2\"";
             let mut command = Command::new("unshare");
             command.args(["-m", "sh", "-c", words, NARROWS]);
             command.arg(&conf).arg(file);
             command
         });
+        work(&daemon);
+    });
+}
+
+/// Whether a name that needs no server is granted and leads to `target`.
+fn is_found(daemon: &Daemon, target: SocketAddr) -> bool {
+    let mut good = asks_for_name(daemon, VICTIM, "localhost", target.port());
+    let mut answer = [0; 12];
+    let granted = good.read_exact(&mut answer).is_ok() && answer[3] == 0;
+    granted && echoes(&mut good, b"a good name")
+}
+
+#[test]
+fn names_of_a_silent_server_keep_no_good_name_waiting_and_go_with_their_client() {
+    let test = "names_of_a_silent_server_keep_no_good_name_waiting_and_go_with_their_client";
+    with_silent_server(test, "", "", |daemon| {
         let target = echo();
         let hostile: Vec<_> = (0..400)
-            .map(|i| asks_for_name(&daemon, 2, &format!("n{i}.silent.example"), 80))
+            .map(|i| asks_for_name(daemon, 2, &format!("n{i}.silent.example"), 80))
             .collect();
         assert!(soon(|| daemon.count("names") == 400));
         assert!(daemon.count("names_refused") >= 300);
         assert!(daemon.count("names_waiting") + daemon.count("names_running") <= 100);
         for _ in 0..3 {
-            let mut good = asks_for_name(&daemon, VICTIM, "localhost", target.port());
-            let mut answer = [0; 12];
-            good.read_exact(&mut answer).expect("an answer");
-            assert_eq!(answer[3], 0, "granted");
-            assert!(echoes(&mut good, b"a good name"));
+            assert!(is_found(daemon, target));
         }
         assert!(
             daemon.count("names_running") > 0,
@@ -204,6 +215,23 @@ fn names_of_a_silent_server_keep_no_good_name_waiting_and_go_with_their_client()
         drop(hostile);
         assert!(soon(|| daemon.count("names_waiting") == 0));
         assert!(soon(|| daemon.count("names_running") == 0));
+    });
+}
+
+#[test]
+fn names_that_take_too_long_give_their_places_to_others_though_nothing_else_happens() {
+    let test = "names_that_take_too_long_give_their_places_to_others_though_nothing_else_happens";
+    let (long, limits) = ("options timeout:30", "[limits]\nresolve = \"15s\"");
+    with_silent_server(test, long, limits, |daemon| {
+        let target = echo();
+        // Four clients have all 64 places.
+        let _hostile: Vec<_> = (0..64)
+            .map(|i| asks_for_name(daemon, 10 + i % 4, &format!("n{i}.silent.example"), 80))
+            .collect();
+        assert!(soon(|| daemon.count("names_running") == 64));
+        // Nobody else asks for anything until it is found.
+        assert!(is_found(daemon, target));
+        assert_eq!(daemon.count("names_running"), 64, "they are silent still");
     });
 }
 

@@ -289,3 +289,39 @@ fn the_service_manager_hears_that_all_threads_are_at_work() {
     }
     drop(daemon);
 }
+
+/// The policy and the nice value of each thread of a daemon, by its name (proc_pid_stat(5)).
+fn scheduling(daemon: &Daemon) -> Vec<(String, i32, i32)> {
+    let tasks = fs::read_dir(format!("/proc/{}/task", daemon.child.id())).expect("a process");
+    let stat = |task: fs::DirEntry| fs::read_to_string(task.path().join("stat")).ok();
+    let read = |stat: String| {
+        let (head, tail) = stat.rsplit_once(')')?;
+        let words: Vec<_> = tail.split_whitespace().collect();
+        // Fields 41 and 19, of which the first here is the third.
+        let (policy, nice) = (words[38].parse().ok()?, words[16].parse().ok()?);
+        let (_, name) = head.split_once('(')?;
+        Some((name.to_owned(), policy, nice))
+    };
+    tasks.flatten().filter_map(stat).filter_map(read).collect()
+}
+
+#[test]
+fn threads_that_serve_no_tunnel_give_way_to_those_that_do() {
+    let metrics = format!("metrics = \"127.0.0.1:{}\"", free_port());
+    let daemon = Daemon::start(LOOPBACK, &metrics);
+    assert!(echoes(&mut daemon.tunnel(echo()), b"all have begun"));
+    assert_eq!(daemon.count("opened"), 1);
+    const BATCH: i32 = 3;
+    assert!(soon(|| {
+        let all = scheduling(&daemon);
+        let (way, others): (Vec<_>, Vec<_>) = all.iter().partition(|(_, p, _)| *p == BATCH);
+        let named = |name: &str| way.iter().any(|(n, ..)| n == name);
+        let tunnels = others.iter().map(|(.., nice)| *nice).max().unwrap_or(0);
+        // Those that answer with metrics have the program's name.
+        way.len() == 3
+            && named("log")
+            && named("status")
+            && others.len() == THREADS
+            && way.iter().all(|(.., nice)| *nice == (tunnels + 10).min(19))
+    }));
+}

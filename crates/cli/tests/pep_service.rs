@@ -13,7 +13,7 @@ use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use narrows_live::pep::Config;
+use narrows_tools::pep::Config;
 use nix::sys::signal::Signal;
 use pep_rig::{
     Daemon, LOOPBACK, PATIENCE, answer, comes_back, echo, echoes, listen_address, payload, serve,

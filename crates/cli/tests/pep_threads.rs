@@ -86,6 +86,27 @@ fn tunnels_are_spread_over_all_threads_and_all_streams_are_whole() {
 }
 
 #[test]
+fn tunnels_that_have_ended_count_no_more_where_the_next_is_placed() {
+    let daemon = Daemon::start(LOOPBACK, "");
+    let target = echo();
+    let mut of: [Vec<TcpStream>; THREADS] = Default::default();
+    for _ in 0..2 * THREADS {
+        let before = spread(&daemon);
+        let tunnel = daemon.tunnel(target);
+        let after = spread(&daemon);
+        let at = (0..THREADS).find(|at| after[*at] > before[*at]);
+        of[at.expect("a thread has it")].push(tunnel);
+    }
+    for (at, tunnels) in of.iter_mut().enumerate() {
+        tunnels.clear();
+        assert!(soon(|| spread(&daemon)[at] == 0));
+        // Both are that thread's, as all others have two.
+        *tunnels = (0..2).map(|_| daemon.tunnel(target)).collect();
+        assert_eq!(spread(&daemon), [2; THREADS]);
+    }
+}
+
+#[test]
 fn a_limit_of_tunnels_is_that_of_all_threads_together() {
     for limit in ["tunnels", "tunnels_per_client"] {
         let daemon = Daemon::start(LOOPBACK, &format!("[limits]\n{limit} = 4"));

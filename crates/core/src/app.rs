@@ -374,3 +374,25 @@ pub trait App: Send {
         let _ = host;
     }
 }
+
+impl<A: App + ?Sized> App for Box<A> {
+    fn start(&mut self, host: &mut dyn Sockets) -> Result<(), SocketError> {
+        (**self).start(host)
+    }
+
+    fn on_event(&mut self, socket: SocketId, event: SocketEvent, host: &mut dyn Sockets) {
+        (**self).on_event(socket, event, host);
+    }
+
+    fn on_timer(&mut self, host: &mut dyn Sockets) {
+        (**self).on_timer(host);
+    }
+
+    fn sample(&mut self, host: &mut dyn Sockets) {
+        (**self).sample(host);
+    }
+
+    fn end(&mut self, host: &mut dyn Sockets) {
+        (**self).end(host);
+    }
+}

@@ -42,12 +42,13 @@ pub use counted::CountedBytes;
 pub use element::{Change, DOWN, Element, ElementCounters, Outlet, Port, UP};
 pub use endpoint::{Endpoint, EndpointEvent, Limited};
 pub use event::{
-    DropCause, EntityId, Event, EventSink, FlowId, FlowSample, MarkCause, NullSink, RecoveryEvent,
-    TelemetryField,
+    Decoder, DropCause, EVENTS, Encoder, EntityId, Event, EventField, EventKind, EventSink, FlowId,
+    FlowSample, Malformed, MarkCause, NullSink, RecoveryEvent, Reduce, Source, TelemetryField,
+    Value,
 };
 pub use hook::{HookVerdict, HostHook, Role, SocketFacts};
 pub use packet::{Packet, PacketId, PacketPool};
-pub use queue::{Backlog, Queue, QueueCounts};
+pub use queue::{Backlog, Band, Queue, QueueCounts};
 pub use tcp_info::{
     INFINITE_SSTHRESH, TCPI_OPT_ECN, TCPI_OPT_ECN_SEEN, TCPI_OPT_SACK, TCPI_OPT_SYN_DATA,
     TCPI_OPT_TIMESTAMPS, TCPI_OPT_WSCALE, TcpInfo,

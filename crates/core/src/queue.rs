@@ -25,6 +25,34 @@ pub struct QueueCounts {
     pub dropped: u64,
 }
 
+/// A band of a queue: one of the names that the queue has for its bands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Band {
+    names: &'static [&'static str],
+    index: u8,
+}
+
+impl Band {
+    /// The band at `index` of those with these names.
+    #[inline]
+    pub const fn new(names: &'static [&'static str], index: u8) -> Self {
+        debug_assert!((index as usize) < names.len(), "a band that has a name");
+        Self { names, index }
+    }
+
+    /// The names of all bands of its queue.
+    #[inline]
+    pub const fn names(self) -> &'static [&'static str] {
+        self.names
+    }
+
+    /// Its index among them.
+    #[inline]
+    pub const fn index(self) -> usize {
+        self.index as usize
+    }
+}
+
 /// A queueing discipline: a pure state machine behind two calls.
 ///
 /// A queue reports its own marks and drops through `out.events` and
@@ -66,8 +94,13 @@ pub trait Queue: Send {
         0.0
     }
 
-    /// The band of a packet that has just left: 0 classic or only, 1 low
-    /// latency.
+    /// The names of the queue's bands, which its figures are called by: words of lower-case
+    /// letters, digits and `_`. A queue without bands has one.
+    fn bands(&self) -> &'static [&'static str] {
+        &["all"]
+    }
+
+    /// The band of a packet that has just left: an index into [`bands`](Self::bands).
     fn band_of(&self, _packet: &Packet) -> u8 {
         0
     }

@@ -29,6 +29,7 @@
 
 #![forbid(unsafe_code)]
 
+mod apps;
 mod causes;
 mod engine;
 mod handle;

@@ -4,16 +4,14 @@
 use std::sync::Arc;
 
 use narrows_app::probe::{PAYLOAD_LEN, ProbeClient};
-use narrows_app::{
-    DatagramSink, DatagramSource, End, Generator, Ledger, Prober, Responder, Sink, Source,
-};
+use narrows_app::{End, Ledger, Prober, Responder};
 use narrows_core::{App, FlowId, Profile, Role};
 use narrows_host::{AppOn, Part, Transport};
 use narrows_path::routes::Routes;
 use narrows_pep::Listener;
 use narrows_quic::{Epoch, QuicConfig, Tls, spin};
 use narrows_scenario::{
-    Control, EcnMode, FlowPlan, HostIndex, HostModel, NameTable, Plan, SpinUse,
+    Control, EcnMode, HostIndex, HostModel, NameTable, Plan, QuicOptions, SpinUse, TcpOptions,
 };
 use narrows_units::{Instant, Rng};
 use narrows_wire::udp;
@@ -66,14 +64,15 @@ pub struct TcpPlan {
 }
 
 impl TcpPlan {
-    /// What the ends of `flow` ask for.
-    pub fn of(flow: &FlowPlan) -> Self {
+    /// What both ends of a connection with these options ask for, and whether the one that
+    /// opens it has data to send before it receives any.
+    pub fn new(options: &TcpOptions, speaks_first: bool) -> Self {
         Self {
-            control: flow.cc.clone(),
-            ecn: flow.ecn,
-            fast_open: flow.fast_open,
-            speaks_first: flow.opens == flow.from,
-            host: flow.host,
+            control: options.cc.clone(),
+            ecn: options.ecn,
+            fast_open: options.fast_open,
+            speaks_first,
+            host: options.host,
             window: None,
             unsent: None,
         }
@@ -95,7 +94,7 @@ pub struct SocketPlan {
     pub role: Role,
     /// The largest IP packet that all links there and back carry, in bytes.
     pub mtu: u32,
-    /// What it belongs to: `flow/NAME` or `probe/NAME`.
+    /// What it belongs to: `flow/NAME`, `probe/NAME` or `app/NAME`.
     pub owner: String,
     /// Randomness of the first connection, where it is not to come from the name.
     pub rng: Option<Rng>,
@@ -114,10 +113,9 @@ impl SocketPlan {
 
     /// The name that seeds the randomness of its connections.
     pub fn name(&self) -> String {
-        match (self.flow, self.role) {
-            (None, _) => self.owner.clone(),
-            (Some(_), Role::Initiator) => format!("{}/opener", self.owner),
-            (Some(_), Role::Responder) => format!("{}/answerer", self.owner),
+        match self.role {
+            Role::Initiator => format!("{}/opener", self.owner),
+            Role::Responder => format!("{}/answerer", self.owner),
         }
     }
 }
@@ -169,6 +167,9 @@ impl Setup {
         for i in 0..plan.probes.len() {
             builder.probe(i, &names)?;
         }
+        for i in 0..plan.apps.len() {
+            builder.app(i, &names)?;
+        }
         Ok(builder.setup)
     }
 
@@ -192,8 +193,8 @@ impl Setup {
 pub(crate) struct Builder<'p> {
     pub plan: &'p Plan,
     routes: &'p Routes,
-    epoch: Epoch,
-    tls: Option<&'p Arc<Tls>>,
+    pub epoch: Epoch,
+    pub tls: Option<&'p Arc<Tls>>,
     pub setup: Setup,
 }
 
@@ -272,26 +273,15 @@ impl Builder<'_> {
                 ledger: Arc::clone(&ledger),
             };
             let rng = Rng::for_name(self.setup.seed, &format!("{owner}/traffic"));
-            let generator = Generator::new(plan.traffic, rng);
-            let setup = &mut self.setup;
-            let by = split.as_ref().filter(|_| role == Role::Initiator);
-            match (sends, plan.traffic.is_datagram()) {
-                (true, false) => {
-                    let source = Source::new(end, generator, plan.stop);
-                    match by {
-                        Some(split) => setup.add_app(host, &owner, split.by_proxy(source)),
-                        None => setup.add_app(host, &owner, source),
-                    }
-                }
-                (false, false) => match by {
-                    Some(split) => setup.add_app(host, &owner, split.by_proxy(Sink::new(end))),
-                    None => setup.add_app(host, &owner, Sink::new(end)),
-                },
-                (true, true) => {
-                    setup.add_app(host, &owner, DatagramSource::new(end, generator, plan.stop));
-                }
-                (false, true) => setup.add_app(host, &owner, DatagramSink::new(end)),
-            }
+            let app = match sends {
+                true => plan.traffic.sender(end, rng, plan.stop),
+                false => plan.traffic.receiver(end),
+            };
+            let app = match &split {
+                Some(split) if role == Role::Initiator => split.by_proxy(app),
+                _ => app,
+            };
+            self.add_app(host, &owner, app);
         }
         split.map(|split| self.listener(i, &split)).transpose()
     }
@@ -299,39 +289,50 @@ impl Builder<'_> {
     /// What carries flow `i` at the end that opens it and at the other, over links that
     /// carry packets of `mtu` bytes, and the randomness of these.
     fn carriers(&self, i: usize, mtu: u32) -> [(Carrier, Option<Rng>); 2] {
+        use narrows_scenario::Transport as Planned;
         let plan = &self.plan.flows[i];
-        if plan.transport == narrows_scenario::Transport::Quic {
-            let ends = self.plan.flow_ends(i);
-            let (near, far) = (ends.opener.1, ends.answerer.1);
-            let config = |local, remote| QuicConfig {
-                local,
-                remote,
-                control: plan.cc.quic().unwrap_or_default(),
-                ecn: plan.ecn != EcnMode::Off,
-                dscp: plan.dscp,
-                mtu,
-                spin: plan.spin != SpinUse::Greased,
-                flow: Some(FlowId(i as u32)),
-                tls: None,
-            };
-            let (client, server) = (config(near, far), config(far, near));
-            let (epoch, on) = (self.epoch, plan.spin == SpinUse::On);
-            let (ours, theirs) =
-                spin::generators(epoch, self.setup.seed, &plan.name, on, &client, &server);
-            return [(client, ours), (server, theirs)].map(|(config, rng)| {
-                let tls = self.tls.map(Arc::clone);
-                let config = QuicConfig { tls, ..config };
-                (Carrier::Shared(Transport::Quic(config, epoch)), Some(rng))
-            });
-        }
-        let carrier = if let Some(spec) = plan.transport.modelled() {
-            Carrier::Shared(Transport::Model(*spec))
-        } else if plan.traffic.is_datagram() {
-            Carrier::Shared(Transport::Datagrams)
-        } else {
-            Carrier::Tcp(Box::new(TcpPlan::of(plan)))
+        let carrier = match &plan.transport {
+            Planned::Quic(quic) => return self.quic(i, quic, mtu),
+            Planned::Modelled(spec) => Carrier::Shared(Transport::Model(*spec)),
+            Planned::Datagrams => Carrier::Shared(Transport::Datagrams),
+            Planned::Tcp(tcp) => {
+                let speaks_first = plan.opens == plan.from;
+                Carrier::Tcp(Box::new(TcpPlan::new(tcp, speaks_first)))
+            }
         };
         [(carrier.clone(), None), (carrier, None)]
+    }
+
+    fn quic(&self, i: usize, quic: &QuicOptions, mtu: u32) -> [(Carrier, Option<Rng>); 2] {
+        let plan = &self.plan.flows[i];
+        let ends = self.plan.flow_ends(i);
+        let (near, far) = (ends.opener.1, ends.answerer.1);
+        let config = |local, remote| QuicConfig {
+            local,
+            remote,
+            control: quic.cc,
+            ecn: quic.ecn,
+            dscp: plan.dscp,
+            mtu,
+            spin: quic.spin != SpinUse::Greased,
+            flow: Some(FlowId(i as u32)),
+            tls: None,
+        };
+        let (client, server) = (config(near, far), config(far, near));
+        let (epoch, on) = (self.epoch, quic.spin == SpinUse::On);
+        let (ours, theirs) =
+            spin::generators(epoch, self.setup.seed, &plan.name, on, &client, &server);
+        [(client, ours), (server, theirs)].map(|(config, rng)| {
+            let tls = self.tls.map(Arc::clone);
+            let config = QuicConfig { tls, ..config };
+            (Carrier::Shared(Transport::Quic(config, epoch)), Some(rng))
+        })
+    }
+
+    /// Puts an application on a host, after those that are there.
+    pub(crate) fn add_app(&mut self, HostIndex(node): HostIndex, name: &str, app: Box<dyn App>) {
+        let name = name.to_owned();
+        self.setup.apps.push(AppOn { node, name, app });
     }
 
     fn probe(&mut self, i: usize, names: &NameTable) -> Result<(), SetupError> {

@@ -4,7 +4,7 @@ use narrows_core::{App, FlowId, Profile, Role};
 use narrows_host::Part;
 use narrows_pep::{FirstData, Hints, Layout, Limits, Listener, Proxy, Route, Terms, Via};
 use narrows_scenario::endpoints::ProxyEnds;
-use narrows_scenario::{EcnMode, HostIndex, LegPlan, ProxyPlan};
+use narrows_scenario::{EcnMode, HostIndex, LegPlan, ProxyPlan, TcpOptions};
 
 use crate::setup::{Builder, Carrier, SetupError, SocketPlan, TcpPlan};
 
@@ -13,12 +13,13 @@ pub(crate) struct Split<'p> {
     proxy: &'p ProxyPlan,
     ends: ProxyEnds,
     route: Route,
+    tcp: &'p TcpOptions,
 }
 
 impl Split<'_> {
     /// `app`, which opens the flow, by way of the proxy.
-    pub fn by_proxy<A: App>(&self, app: A) -> Via<A> {
-        Via::new(app, self.route)
+    pub fn by_proxy(&self, app: Box<dyn App>) -> Box<dyn App> {
+        Box::new(Via::new(app, self.route))
     }
 }
 
@@ -26,14 +27,20 @@ impl<'p> Builder<'p> {
     /// How flow `i` goes, if it goes by a proxy.
     pub(crate) fn split(&self, i: usize) -> Option<Split<'p>> {
         let ends = self.plan.proxy_ends(i)?;
-        let via = self.plan.flows[i].via?;
+        let plan = &self.plan.flows[i];
+        let (via, tcp) = (plan.via?, plan.transport.tcp()?);
         let proxy = &self.plan.proxies[via.proxy];
         let route = Route {
             proxy: ends.near,
             layout: proxy.layout,
             first_data: via.first_data,
         };
-        Some(Split { proxy, ends, route })
+        Some(Split {
+            proxy,
+            ends,
+            route,
+            tcp,
+        })
     }
 
     /// What the sockets of flow `i` ask for at its own ends. A connection's mode of ECN is
@@ -41,10 +48,10 @@ impl<'p> Builder<'p> {
     /// and whoever is asked grants it.
     pub(crate) fn split_ends(&self, i: usize, split: &Split<'_>) -> [TcpPlan; 2] {
         let plan = &self.plan.flows[i];
-        let own = TcpPlan::of(plan);
+        let own = TcpPlan::new(split.tcp, plan.opens == plan.from);
         let opener = TcpPlan {
             ecn: match plan.opens == plan.from {
-                true => plan.ecn,
+                true => split.tcp.ecn,
                 false => split.proxy.near.ecn,
             },
             // The request.
@@ -53,7 +60,7 @@ impl<'p> Builder<'p> {
         };
         let answerer = TcpPlan {
             ecn: EcnMode::Auto,
-            fast_open: plan.fast_open || split.proxy.fast_open,
+            fast_open: split.tcp.fast_open || split.proxy.fast_open,
             ..own
         };
         [opener, answerer]
@@ -72,7 +79,7 @@ impl<'p> Builder<'p> {
             let ecn = match (role, plan.opens == plan.from) {
                 (Role::Responder, _) => EcnMode::Auto,
                 (Role::Initiator, true) => leg.ecn,
-                (Role::Initiator, false) => plan.ecn,
+                (Role::Initiator, false) => split.tcp.ecn,
             };
             let mtu = self.mtu(&owner, end, ends.host)?;
             let tcp = TcpPlan {
@@ -80,7 +87,7 @@ impl<'p> Builder<'p> {
                 ecn,
                 fast_open,
                 speaks_first,
-                host: plan.host,
+                host: split.tcp.host,
                 window: leg.window,
                 unsent: leg.unsent,
             };
@@ -98,7 +105,7 @@ impl<'p> Builder<'p> {
         let near = leg(
             &proxy.near,
             Role::Responder,
-            plan.fast_open,
+            split.tcp.fast_open,
             flow_ends.opener.0,
         )?;
         let far = leg(

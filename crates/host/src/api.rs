@@ -49,11 +49,21 @@ impl Api<'_, '_> {
         }
     }
 
-    fn free_port(&self, protocol: u8, remote: SocketAddr) -> Option<SocketAddr> {
-        let node = &self.hosts.nodes[self.node()];
-        let ports = (FIRST_PORT..=LAST_PORT).rev();
+    /// A port that no socket has, nor a flow of the plan: downwards, each after the one that was
+    /// given out last, so that a port is not used again soon.
+    fn free_port(&mut self, protocol: u8, remote: SocketAddr) -> Option<SocketAddr> {
+        let first = FIRST_PORT.saturating_add(self.hosts.flow_ports);
+        let index = self.node();
+        let node = &mut self.hosts.nodes[index];
+        let last = match node.next_port {
+            port if (first..=LAST_PORT).contains(&port) => port,
+            _ => LAST_PORT,
+        };
+        let ports = (first..=last).rev().chain((last + 1..=LAST_PORT).rev());
         let mut addresses = ports.map(|port| node.address(remote.ip(), port));
-        addresses.find(|at| !node.table.is_used(protocol, *at))
+        let free = addresses.find(|at| !node.table.is_used(protocol, *at))?;
+        node.next_port = free.port() - 1;
+        Some(free)
     }
 
     fn bound(
@@ -75,7 +85,7 @@ impl Api<'_, '_> {
         self.hosts.open(self.net, socket).map(SocketId)
     }
 
-    fn is_datagram(&mut self, profile: Profile) -> bool {
+    fn sends_datagrams(&mut self, profile: Profile) -> bool {
         let options = &self.hosts.profile(profile).options;
         matches!(options.transport, Transport::Datagrams)
     }
@@ -109,7 +119,7 @@ impl Sockets for Api<'_, '_> {
         local: Option<SocketAddr>,
         remote: SocketAddr,
     ) -> Result<SocketId, SocketError> {
-        if self.is_datagram(profile) {
+        if self.sends_datagrams(profile) {
             return Err(SocketError::Unsupported);
         }
         let node = self.node();
@@ -143,7 +153,7 @@ impl Sockets for Api<'_, '_> {
         local: SocketAddr,
         backlog: u32,
     ) -> Result<SocketId, SocketError> {
-        if self.is_datagram(profile) {
+        if self.sends_datagrams(profile) {
             return Err(SocketError::Unsupported);
         }
         let kind = Kind::Listener {
@@ -175,7 +185,7 @@ impl Sockets for Api<'_, '_> {
     }
 
     fn bind(&mut self, profile: Profile, local: SocketAddr) -> Result<SocketId, SocketError> {
-        if !self.is_datagram(profile) {
+        if !self.sends_datagrams(profile) {
             return Err(SocketError::Unsupported);
         }
         let kind = Kind::Datagrams {

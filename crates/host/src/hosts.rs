@@ -88,6 +88,9 @@ pub struct Hosts {
     /// Numbers of sockets that may be given out again.
     pub(crate) free: Vec<u32>,
     pub(crate) flows: Vec<FlowSockets>,
+    /// Ports, from the first that connections get which name none, that flows of the plan
+    /// have.
+    pub(crate) flow_ports: u16,
     /// Sockets that are to be served before time goes on.
     pub(crate) dirty: VecDeque<u32>,
     /// The socket that is being served, and whether its application changed it.
@@ -125,6 +128,7 @@ impl Hosts {
             routes,
             flows: vec![FlowSockets::default(); flows.map_or(0, |FlowId(f)| f as usize + 1)],
             profiles: profiles.into_iter().map(EndpointFactory::new).collect(),
+            flow_ports: 0,
             seed,
             first_slot,
             apps: Vec::new(),
@@ -136,6 +140,14 @@ impl Hosts {
             delivered: 0,
             dropped: 0,
         }
+    }
+
+    /// The same in a run of so many flows, of which each opens its connection from a port of
+    /// its own when its time comes: no other connection gets one of these.
+    #[must_use]
+    pub fn with_flows(mut self, flows: usize) -> Self {
+        self.flow_ports = u16::try_from(flows).unwrap_or(u16::MAX);
+        self
     }
 
     /// Puts applications on their hosts and starts them, in order. To be called once.

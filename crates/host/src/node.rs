@@ -24,6 +24,8 @@ pub struct Node {
     pub ipv6: [u8; 16],
     /// Its sockets.
     pub(crate) table: Table,
+    /// The port that a connection gets next which names none; 0 before the first.
+    pub(crate) next_port: u16,
     /// Fast Open cookies by the server's address (RFC 7413 §4.1.3).
     pub(crate) cookies: BTreeMap<IpAddr, Vec<u8>>,
     /// How many errors may still be sent to an address.

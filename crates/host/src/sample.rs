@@ -25,7 +25,15 @@ impl Hosts {
             let (mut sample, limited) = (endpoint.sample(net.now), Endpoint::limited(endpoint));
             let (now, sink) = (net.now, &mut *net.sink);
             endpoint.telemetry(&mut |field, value| {
-                sink.record(now, Event::Telemetry { flow, field, value });
+                let source = flow.into();
+                sink.record(
+                    now,
+                    Event::Telemetry {
+                        source,
+                        field,
+                        value,
+                    },
+                );
             });
             // Where a sender does not know it, its other end does.
             sample.delivered_ce = received_ce.unwrap_or(sample.delivered_ce);

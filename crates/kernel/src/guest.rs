@@ -198,9 +198,6 @@ fn work(run: Runner<'_>, job: &Job, plan: &Plan, channel: &Mutex<File>) -> Resul
     if let Some(why) = telling.failed.take() {
         return Err(format!("{CHANNEL}: {why}"));
     }
-    if let Some(event) = telling.events.unknown() {
-        return Err(format!("an event cannot be handed to the machine: {event}"));
-    }
     if let Some(folder) = &keep {
         send_files(channel, folder, folder).map_err(|e| format!("{KEEP}: {e}"))?;
     }

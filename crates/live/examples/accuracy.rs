@@ -14,8 +14,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use narrows_core::{Event, EventSink};
+use narrows_linux::{Clock, RunId};
 use narrows_live::datapath::{Datapath, Driven};
-use narrows_live::{Clock, RunHandle, RunId, World, reports};
+use narrows_live::{RunHandle, World, reports};
 use narrows_scenario::{Draft, HostIndex, LinkIndex, Plan};
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::{RcvBuf, TcpCongestion};
@@ -31,8 +32,8 @@ const PAYLOAD: f64 = 1448.0;
 const READ_EVERY: std::time::Duration = std::time::Duration::from_millis(1);
 
 fn main() -> Result<(), Failure> {
-    if !narrows_live::world::has_rights() {
-        narrows_live::become_root_of_own_user_namespace()?;
+    if !narrows_linux::has_rights() {
+        narrows_linux::become_root_of_own_user_namespace()?;
     }
     let asked: Vec<String> = std::env::args().skip(1).collect();
     let wanted = |name: &str| asked.is_empty() || asked.iter().any(|a| a == name);
@@ -173,7 +174,7 @@ fn rate(mbit: u64) -> Result<(), Failure> {
     let plan = plan(3.0, &elements)?;
     let to = SocketAddr::from((plan.hosts[1].ipv4, 9_000));
     let (measured, driven, cpu) = between(&plan, |world, over| {
-        let inside = |e: narrows_live::LiveError| e.to_string();
+        let inside = |e: narrows_linux::LinuxError| e.to_string();
         let bind = |host: usize, address| {
             world
                 .namespace(HostIndex(host))
@@ -238,7 +239,7 @@ fn goodput(mbit: u64, asked: f64) -> Result<(), Failure> {
     let plan = plan(7.0, &elements)?;
     let to = SocketAddr::from((plan.hosts[1].ipv4, 9_000));
     let (measured, driven, cpu) = between(&plan, |world, over| {
-        let inside = |e: narrows_live::LiveError| e.to_string();
+        let inside = |e: narrows_linux::LinuxError| e.to_string();
         let text = |e: std::io::Error| e.to_string();
         let listener = world
             .namespace(HostIndex(1))

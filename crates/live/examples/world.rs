@@ -22,7 +22,8 @@ mod linux {
     use std::error::Error;
     use std::time::Instant;
 
-    use narrows_live::{RunId, World, become_root_of_own_user_namespace, machine};
+    use narrows_linux::{RunId, become_root_of_own_user_namespace, machine};
+    use narrows_live::World;
 
     pub fn main() -> Result<(), Box<dyn Error>> {
         let (mut files, mut times) = (Vec::new(), 1);

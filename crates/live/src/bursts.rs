@@ -23,7 +23,7 @@ impl Bursts {
     }
 
     fn try_attach(plan: &Plan, world: &World) -> Result<Option<narrows_bpf::Bursts>, LiveError> {
-        let streams = plan.flows.iter().filter(|f| f.is_tcp());
+        let streams = plan.flows.iter().filter(|f| f.transport.tcp().is_some());
         let senders: BTreeSet<_> = streams.map(|f| f.from).collect();
         if senders.is_empty() {
             return Ok(None);
@@ -52,7 +52,7 @@ impl Bursts {
     pub(crate) fn add_to(&self, plan: &Plan, facts: &mut [FlowFacts]) {
         let Some(bursts) = &self.0 else { return };
         for (i, (flow, facts)) in plan.flows.iter().zip(facts).enumerate() {
-            if flow.is_tcp() {
+            if flow.transport.tcp().is_some() {
                 let port = sender_port(plan, FlowId(i as u32));
                 facts.gso_max_segs = bursts.longest(port).unwrap_or(0);
             }

@@ -1,13 +1,14 @@
 //! Whether this machine and user can run a plan, before anything is made.
 
+use narrows_linux::tcp_options::ask_for_control;
+use narrows_linux::{LinuxError, has_rights, machine, try_tun_file};
 use narrows_scenario::{Control, Plan};
 use nix::errno::Errno;
-use nix::sys::socket::{AddressFamily, SockFlag, SockType, setsockopt, socket, sockopt};
 
 use crate::controls::Controls;
 use crate::engine::{check_kernel_links, check_modelled};
 use crate::flows::{Commands, FlowError};
-use crate::{LiveError, machine, world};
+use crate::{LiveError, world};
 
 /// Refuses what is sure not to run: a kernel that is too old, a user without
 /// rights, no TUN, addresses that Linux does not take, a command that is not
@@ -20,18 +21,19 @@ pub fn check(plan: &Plan) -> Result<(), LiveError> {
     check_plan(plan)?;
     machine::check_kernel()?;
     world::check(plan)?;
-    if !world::has_rights() {
-        return Err(LiveError::NoPermission {
+    if !has_rights() {
+        return Err(LinuxError::NoPermission {
             what: "a live run".to_owned(),
-        });
+        }
+        .into());
     }
     if plan.links.iter().any(|link| link.datapath.is_own()) {
-        world::try_tun_file()?;
+        try_tun_file()?;
     }
-    for flow in plan.flows.iter().filter(|f| !f.traffic.is_datagram()) {
-        if let Control::Kernel(control) = &flow.cc {
-            check_kernels(&flow.name, control)?;
-        }
+    for (owner, transport) in plan.transports() {
+        let kernels = transport.tcp().and_then(|tcp| tcp.cc.kernel());
+        let name = owner.strip_prefix("flow/").unwrap_or(&owner);
+        kernels.map_or(Ok(()), |control| check_kernels(name, control))?;
     }
     for proxy in &plan.proxies {
         for leg in [&proxy.near, &proxy.far] {
@@ -57,11 +59,7 @@ pub fn check_plan(plan: &Plan) -> Result<(), LiveError> {
 /// Refuses a control that the kernel does not have. Whether a user may have one
 /// that it has depends on the namespace, and shows there.
 fn check_kernels(flow: &str, control: &str) -> Result<(), LiveError> {
-    let flags = SockFlag::SOCK_CLOEXEC;
-    let Ok(socket) = socket(AddressFamily::Inet, SockType::Stream, flags, None) else {
-        return Ok(());
-    };
-    match setsockopt(&socket, sockopt::TcpCongestion, &control.into()) {
+    match ask_for_control(control) {
         Err(e @ Errno::ENOENT) => Err(LiveError::Flow(FlowError::Control {
             flow: flow.to_owned(),
             control: control.to_owned(),

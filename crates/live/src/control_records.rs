@@ -34,7 +34,8 @@ impl ControlRecords {
     pub(crate) fn new(plan: &Plan, clock: Clock, reporter: Reporter) -> Self {
         let flows = (0..plan.flows.len()).map(|i| FlowId(i as u32));
         let senders = flows.map(|flow| {
-            let own = plan.flows[flow.0 as usize].cc.own();
+            let tcp = plan.flows[flow.0 as usize].transport.tcp();
+            let own = tcp.and_then(|tcp| tcp.cc.own());
             let sender = Sender {
                 flow,
                 fields: own.map(|spec| spec.telemetry()).unwrap_or_default(),

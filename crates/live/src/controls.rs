@@ -22,9 +22,9 @@ const READ_EVERY: std::time::Duration = std::time::Duration::from_millis(25);
 pub(crate) struct Controls {
     /// Of flows.
     own: OwnControls,
-    /// Of legs of proxies, which leave no records: a leg has the ports of the flow that goes by
-    /// it, and its records would be taken for the sender's.
-    of_legs: OwnControls,
+    /// Of legs of proxies and of applications, which leave no records: a leg has the ports of the
+    /// flow that goes by it, and its records would be taken for the sender's.
+    without_records: OwnControls,
     /// Held for what it does.
     _ect1: Vec<Ect1>,
     /// Hosts whose packets get ECT(1).
@@ -37,7 +37,7 @@ pub(crate) struct Controls {
 
 /// A control of ours that is to be loaded.
 struct Wanted<'p> {
-    /// `flow/NAME` or `proxy/NAME`.
+    /// `flow/NAME`, `proxy/NAME` or `app/NAME`.
     owner: String,
     spec: &'p ControlSpec,
     /// Whose packets it controls, and who acknowledges them.
@@ -56,12 +56,24 @@ impl Wanted<'_> {
 
 /// The controls of ours that flows of `plan` have.
 fn of_flows(plan: &Plan) -> impl Iterator<Item = Wanted<'_>> {
-    let streams = plan.flows.iter().filter(|f| !f.traffic.is_datagram());
-    streams.filter_map(|flow| {
+    plan.flows.iter().filter_map(|flow| {
         Some(Wanted {
             owner: format!("flow/{}", flow.name),
-            spec: flow.cc.own()?,
+            spec: flow.transport.tcp()?.cc.own()?,
             hosts: vec![flow.from, flow.to],
+        })
+    })
+}
+
+/// The controls of ours that the kernel does not have as its own and that applications of
+/// `plan` have.
+fn of_apps(plan: &Plan) -> impl Iterator<Item = Wanted<'_>> {
+    plan.apps.iter().filter_map(|app| {
+        let own = app.transport.tcp()?.cc.own();
+        Some(Wanted {
+            owner: format!("app/{}", app.name),
+            spec: own.filter(|spec| kernels_own(spec).is_none())?,
+            hosts: vec![app.from, app.to],
         })
     })
 }
@@ -93,10 +105,10 @@ impl Controls {
     /// # Errors
     /// What loading it says.
     pub(crate) fn check(plan: &Plan) -> Result<(), LiveError> {
-        if crate::machine::loads_bpf() {
+        if narrows_linux::machine::loads_bpf() {
             return Ok(());
         }
-        for wanted in of_flows(plan).chain(of_legs(plan)) {
+        for wanted in of_flows(plan).chain(of_legs(plan)).chain(of_apps(plan)) {
             if kernels_own(wanted.spec).is_some() {
                 continue;
             }
@@ -113,7 +125,7 @@ impl Controls {
     pub(crate) fn load(plan: &Plan, world: &World) -> Result<Self, LiveError> {
         let mut controls = Self {
             own: OwnControls::new(world.run_id(), Trace::State),
-            of_legs: OwnControls::new(format!("{}p", world.run_id()), Trace::Off),
+            without_records: OwnControls::new(format!("{}p", world.run_id()), Trace::Off),
             _ect1: Vec::new(),
             marking: BTreeSet::new(),
             names: Vec::new(),
@@ -125,17 +137,19 @@ impl Controls {
                 controls.send_ect1(plan, world, &wanted)?;
             }
         }
-        for wanted in of_legs(plan) {
-            register(&mut controls.of_legs, &wanted, &mut controls.notes)?;
-            if controls.of_legs.needs_ect1(wanted.spec) {
+        for wanted in of_legs(plan).chain(of_apps(plan)) {
+            register(&mut controls.without_records, &wanted, &mut controls.notes)?;
+            if controls.without_records.needs_ect1(wanted.spec) {
                 controls.send_ect1(plan, world, &wanted)?;
             }
         }
-        let names = plan.flows.iter().map(|flow| match &flow.cc {
-            Control::Kernel(name) => name.clone(),
+        let names = plan.flows.iter().map(|flow| match flow.transport.tcp() {
+            Some(tcp) => match &tcp.cc {
+                Control::Own(spec) => controls.own.name(spec).unwrap_or_default().to_owned(),
+                kernels => kernels.name().to_owned(),
+            },
             // It has no connection to control.
-            Control::Quic(_) => String::new(),
-            Control::Own(spec) => controls.own.name(spec).unwrap_or_default().to_owned(),
+            None => String::new(),
         });
         controls.names = names.collect();
         Ok(controls)
@@ -171,17 +185,21 @@ impl Controls {
             LiveError::refused("hold the options of a control", std::io::Error::other(e))
         };
         let mut options = self.own.options().map_err(refused)?;
-        options.extend(self.of_legs.options().map_err(refused)?);
+        options.extend(self.without_records.options().map_err(refused)?);
         Ok(options)
     }
 
-    /// What the kernel calls `control` at `socket`, which is an end of a flow or of a
-    /// proxy's leg.
+    /// What the kernel calls `control` at `socket`, which is an end of a flow, of a proxy's leg
+    /// or of an application.
     pub(crate) fn name(&self, socket: &SocketPlan, control: &Control) -> String {
         if let Some(flow) = socket.end_of() {
             return self.names.get(flow.0 as usize).cloned().unwrap_or_default();
         }
-        let ours = || control.own().and_then(|spec| self.of_legs.name(spec));
+        let ours = || {
+            control
+                .own()
+                .and_then(|spec| self.without_records.name(spec))
+        };
         let kernels = control.own().and_then(kernels_own).or_else(ours);
         kernels.unwrap_or_else(|| control.name()).to_owned()
     }

@@ -6,11 +6,11 @@ use std::time::Instant;
 
 use narrows_core::EventSink;
 use narrows_engine::{DisciplineFacts, Ended, Rig};
-use narrows_scenario::{HostIndex, LinkIndex, Plan};
+use narrows_linux::is_virtual_time;
+use narrows_scenario::{HostIndex, LinkIndex, Plan, Transport};
 use narrows_units::Duration;
 
 use crate::bursts::Bursts;
-use crate::clock::is_virtual_time;
 use crate::controls::Controls;
 use crate::datapath::Datapath;
 use crate::disciplines::{Counted, KernelQueue, Timers, Watching, translate};
@@ -23,7 +23,7 @@ use crate::{Clock, LiveError, RunHandle, RunId, World, reports};
 /// threads and sockets of flows to be there when it begins.
 const LEAD: Duration = Duration::from_millis(100);
 
-/// The same for each flow, probe and command.
+/// The same for each flow, application, probe and command.
 const LEAD_OF_EACH: Duration = Duration::from_micros(500);
 
 /// Runs `plan` on this machine and hands every event to `sink`. Randomness of
@@ -62,7 +62,7 @@ pub fn run(
         }
     };
 
-    let each = plan.flows.len() + plan.probes.len() + plan.commands.len();
+    let each = plan.flows.len() + plan.apps.len() + plan.probes.len() + plan.commands.len();
     let clock = Clock::starting_in(LEAD + LEAD_OF_EACH * each as u64);
     let (reporter, reports) = reports(plan.flows.len());
     let host = |index: HostIndex| world.namespace(index).clone();
@@ -203,15 +203,15 @@ fn discipline_facts(
 
 /// Refuses flows that only the simulator has.
 pub(crate) fn check_modelled(plan: &Plan) -> Result<(), LiveError> {
-    let mut modelled = plan
-        .flows
-        .iter()
-        .filter(|f| f.transport.modelled().is_some());
+    let mut modelled = plan.flows.iter().filter_map(|flow| match &flow.transport {
+        Transport::Modelled(spec) => Some((flow, spec)),
+        Transport::Tcp(_) | Transport::Quic(_) | Transport::Datagrams => None,
+    });
     match modelled.next() {
         None => Ok(()),
-        Some(flow) => Err(LiveError::Modelled {
+        Some((flow, spec)) => Err(LiveError::Modelled {
             flow: flow.name.clone(),
-            transport: flow.transport.name(),
+            transport: spec.shape().name(),
         }),
     }
 }

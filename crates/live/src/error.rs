@@ -2,46 +2,14 @@
 
 use std::io;
 
+use narrows_linux::LinuxError;
+
 /// One line each: what, where, and what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum LiveError {
-    /// Neither root nor root of a user namespace.
-    #[error(
-        "{what} needs root: run it with sudo, or allow unprivileged user namespaces \
-         (`narrows doctor` says how)"
-    )]
-    NoPermission {
-        /// What was refused.
-        what: String,
-    },
-    /// A user namespace of one's own was refused.
-    #[error(
-        "this machine lets no user make a user namespace ({reason}), so this needs root: run it with sudo"
-    )]
-    NoUserNamespace {
-        /// The kernel's reason, and the switch behind it.
-        reason: String,
-    },
-    /// No TUN device can be opened.
-    #[error("no TUN device can be made: {reason}")]
-    NoTun {
-        /// Why, and the command that changes it.
-        reason: String,
-    },
-    /// No pair of joined devices can be made, as links of the kernel's need.
-    #[error("{what}: this kernel has no veth devices (as root: modprobe veth; CONFIG_VETH)")]
-    NoVeth {
-        /// Which pair, as a sentence's beginning.
-        what: String,
-    },
-    /// The kernel lacks something that came later.
-    #[error("Linux {release} is too old for the live engine, which needs {needed} or newer")]
-    KernelTooOld {
-        /// What runs.
-        release: String,
-        /// What is needed.
-        needed: String,
-    },
+    /// The machine or its kernel refused a step.
+    #[error(transparent)]
+    Linux(#[from] LinuxError),
     /// IPv6 is asked for where there is none.
     #[error("{what} uses IPv6, {reason}")]
     NoIpv6 {
@@ -59,20 +27,6 @@ pub enum LiveError {
         address: std::net::IpAddr,
         /// What kind of address that is.
         kind: &'static str,
-    },
-    /// What is there is no program.
-    #[error("`{command}` cannot be run: it is no executable file")]
-    NoProgram {
-        /// Its name.
-        command: String,
-    },
-    /// A program is not there.
-    #[error("there is no command `{command}` on this machine (looked in {searched})")]
-    NoSuchCommand {
-        /// Its name.
-        command: String,
-        /// Where it was searched.
-        searched: String,
     },
     /// A flow that no host's stack can have.
     #[error(
@@ -108,39 +62,17 @@ pub enum LiveError {
         /// What was asked for, and why it cannot be had.
         what: &'static str,
     },
-    /// The kernel refused a step.
-    #[error("{what}: {source}")]
-    Refused {
-        /// The step, as a sentence's beginning: `link/access: its device cannot be made`.
-        what: String,
-        /// What the kernel said.
-        source: io::Error,
-    },
     /// A path could not be driven.
     #[error(transparent)]
     Path(#[from] crate::datapath::PathError),
     /// Packets cannot be marked.
     #[error("{what}: {error}")]
     Signals {
-        /// Where: `mark/NAME`, or a device.
+        /// Where: `mark/NAME`.
         what: String,
         /// Why.
         error: narrows_bpf::BpfError,
     },
-    /// A box cannot be attached, or its counters cannot be read.
-    #[error("{device}: {error}")]
-    Box {
-        /// The device.
-        device: String,
-        /// Why.
-        error: narrows_bpf::BpfError,
-    },
-    /// One box at a device.
-    #[error("{0} has a box already: `narrows mmb detach {0}` ends it")]
-    BoxThere(String),
-    /// None is there.
-    #[error("{0} has no box in this network namespace: `narrows mmb attach {0} …` puts one there")]
-    NoBox(String),
     /// A congestion control of ours could not be loaded into the kernel.
     #[error(
         "{owner}: {control} as Narrows has it cannot be loaded into this kernel: {error}; \
@@ -175,14 +107,7 @@ impl LiveError {
     /// Whether this machine lacks what every run of its kind needs, or this user
     /// may not have it; other errors are about the one scenario, or are failures.
     pub fn is_of_the_machine(&self) -> bool {
-        matches!(
-            self,
-            Self::NoPermission { .. }
-                | Self::NoUserNamespace { .. }
-                | Self::NoTun { .. }
-                | Self::NoVeth { .. }
-                | Self::KernelTooOld { .. }
-        )
+        matches!(self, Self::Linux(error) if error.is_of_the_machine())
     }
 
     /// Whether what is missing is a right of this user's: root has it, or whoever may make user
@@ -190,8 +115,8 @@ impl LiveError {
     pub fn is_of_rights(&self) -> bool {
         use narrows_bpf::BpfError::NoPermission;
         match self {
-            Self::NoPermission { .. } | Self::NoUserNamespace { .. } => true,
-            Self::Signals { error, .. } | Self::Box { error, .. } | Self::Control { error, .. } => {
+            Self::Linux(error) => error.is_of_rights(),
+            Self::Signals { error, .. } | Self::Control { error, .. } => {
                 matches!(error, NoPermission { .. })
             }
             _ => false,
@@ -200,11 +125,6 @@ impl LiveError {
 
     /// What the kernel's answer to the request `what` means.
     pub(crate) fn refused(what: impl Into<String>, source: impl Into<io::Error>) -> Self {
-        let (what, source) = (what.into(), source.into());
-        if source.kind() == io::ErrorKind::PermissionDenied {
-            Self::NoPermission { what }
-        } else {
-            Self::Refused { what, source }
-        }
+        LinuxError::refused(what, source).into()
     }
 }

@@ -6,12 +6,11 @@ use std::os::fd::AsFd;
 
 use narrows_bpf::{BpfError, ControlLoader, EcnFlags, Loaded, SocketOptions, Trace};
 use narrows_cc::ControlSpec;
-
-use crate::flows::options::control_of;
+use narrows_linux::tcp_options::control_of;
 
 /// Congestion controls that are registered, each once. Dropping it takes the registrations
 /// back; sockets that have one keep it until they close.
-pub(crate) struct OwnControls {
+pub struct OwnControls {
     /// What their names begin with.
     id: String,
     trace: Trace,
@@ -95,10 +94,7 @@ impl OwnControls {
 }
 
 /// What sets options of `socket`, if its control is of `all`.
-pub(crate) fn options_of<'a>(
-    all: &'a [SocketOptions],
-    socket: &impl AsFd,
-) -> Option<&'a SocketOptions> {
+pub fn options_of<'a>(all: &'a [SocketOptions], socket: &impl AsFd) -> Option<&'a SocketOptions> {
     let control = control_of(socket);
     all.iter().find(|options| options.control() == control)
 }

@@ -56,10 +56,13 @@ impl Reporter {
                     .map(ControlReports::telemetry)
                     .unwrap_or_default()
                 {
-                    let flow = *flow;
-                    let _ = self
-                        .channel
-                        .send((at, Report::Telemetry { flow, field, value }));
+                    let source = (*flow).into();
+                    let report = Report::Telemetry {
+                        source,
+                        field,
+                        value,
+                    };
+                    let _ = self.channel.send((at, report));
                 }
             }
             Report::RttSample { flow, .. } | Report::Recovery { flow, .. } => {
@@ -119,7 +122,7 @@ pub fn reports(flows: usize) -> (Reporter, Reports) {
 
 #[cfg(test)]
 mod tests {
-    use narrows_core::{FlowSample, RecoveryEvent};
+    use narrows_core::{FlowSample, RecoveryEvent, Reduce};
     use narrows_units::Duration;
 
     use super::*;
@@ -128,13 +131,7 @@ mod tests {
     fn a_sample_of_a_socket_is_preceded_by_what_its_control_reported() {
         let (reporter, reports) = reports(1);
         let flow = FlowId(0);
-        let field = TelemetryField {
-            name: "periods",
-            unit: "",
-            about: "",
-            chart: "",
-            scale: 1,
-        };
+        let field = TelemetryField::new("periods", "", "", Reduce::Gauge);
         let sampled = Report::Sampled {
             flow,
             sample: FlowSample::default(),
@@ -146,7 +143,12 @@ mod tests {
         reporter.set_telemetry(FlowId(9), vec![(field, 1)]);
         reporter.report(Instant::ZERO, sampled);
         let value = 7;
-        assert_eq!(seen(), [Report::Telemetry { flow, field, value }, sampled]);
+        let telemetry = Report::Telemetry {
+            source: flow.into(),
+            field,
+            value,
+        };
+        assert_eq!(seen(), [telemetry, sampled]);
     }
 
     #[test]

@@ -1,93 +1,17 @@
-//! Measurement signals in the packets of devices: of this machine's own, for
-//! `narrows mark`, and of the hosts of a run.
+//! Measurement signals in the packets of the hosts of a run.
 
-use narrows_bpf::{BpfError, SignalCounters, SignalOptions, SignalProgram};
+use narrows_bpf::{BpfError, SignalOptions, SignalProgram};
 use narrows_core::FlowId;
 use narrows_efm::HostSignals;
+use narrows_linux::set_own_segments;
 use narrows_scenario::endpoints::ANSWERER_PORTS;
-use narrows_scenario::{FlowPlan, LinkIndex, Plan, SignalPlan, SignalSpec};
+use narrows_scenario::{LinkIndex, Plan, SignalPlan};
 
-use crate::machine::{State, Undo};
-use crate::world::{own_segments, set_own_segments};
-use crate::{LiveError, RunId, World};
+use crate::{LiveError, World};
 
 /// What an attachment needs of `gso_max_segs`: one run of the program for each
 /// packet on the wire.
 const ONE_SEGMENT: u32 = 1;
-
-/// RunSignals at a device of this process's network namespace. Dropping it detaches
-/// them and sets the device back; what a killed process cannot set back is
-/// written down for [`sweep`](crate::machine::sweep).
-#[derive(Debug)]
-pub struct DeviceSignals {
-    // Declared in the order in which they are to go.
-    mark: SignalProgram,
-    _state: State,
-}
-
-impl DeviceSignals {
-    /// RunSignals connections that begin at `device` from now on. For profiles that
-    /// count packets the device is set to one segment in a packet.
-    ///
-    /// # Errors
-    /// If there is no such device, the kernel or this build has no BPF, or the
-    /// caller is not root.
-    pub fn attach(
-        device: &str,
-        signals: &SignalSpec,
-        options: &SignalOptions,
-    ) -> Result<Self, LiveError> {
-        let absent = |e| LiveError::refused(format!("there is no device {device}"), e);
-        let (_, segments) = own_segments(device).map_err(absent)?;
-        // Written down before it is done: a killed process undoes nothing.
-        let state = State::open(&RunId::random())?;
-        state.record(&Undo::SignalFilters(device.to_owned()))?;
-        let mark = attach_own(device, signals, options)?;
-        if signals.counts_packets() && segments != ONE_SEGMENT {
-            state.record(&Undo::Segments {
-                device: device.to_owned(),
-                value: segments,
-            })?;
-            set_own_segments(device, ONE_SEGMENT).map_err(|e| {
-                LiveError::refused(format!("{device}: gso_max_segs cannot be set"), e)
-            })?;
-        }
-        Ok(Self {
-            mark,
-            _state: state,
-        })
-    }
-
-    /// What they have done so far.
-    ///
-    /// # Errors
-    /// If the kernel does not answer.
-    pub fn counters(&self) -> Result<SignalCounters, LiveError> {
-        self.mark.counters().map_err(|error| LiveError::Signals {
-            what: "counters".to_owned(),
-            error,
-        })
-    }
-
-    /// Whether they are attached by tcx, otherwise by clsact.
-    pub fn is_tcx(&self) -> bool {
-        self.mark.is_tcx()
-    }
-}
-
-fn attach_own(
-    device: &str,
-    signals: &SignalSpec,
-    options: &SignalOptions,
-) -> Result<SignalProgram, LiveError> {
-    let refused = |error| LiveError::Signals {
-        what: device.to_owned(),
-        error,
-    };
-    let absent = |e| LiveError::refused(format!("there is no device {device}"), e);
-    let (index, _) = own_segments(device).map_err(absent)?;
-    SignalProgram::attach_with(index, signals, options).map_err(refused)
-}
 
 /// The marks of a run: at every device of the hosts that put them there.
 pub(crate) struct RunSignals {
@@ -177,7 +101,7 @@ fn attach_at(
 ) -> Result<SignalProgram, LiveError> {
     let tcp = |flow: &FlowId| {
         let flow = plan.flows.get(flow.0 as usize);
-        flow.is_some_and(FlowPlan::is_tcp)
+        flow.is_some_and(|flow| flow.transport.tcp().is_some())
     };
     let mut all = (0..plan.flows.len() as u32).map(FlowId).filter(tcp);
     let ports = if all.all(|f| mark.flows.contains(&f)) {

@@ -1,10 +1,14 @@
 //! What a rule does, with its names resolved.
 
+use std::net::Ipv6Addr;
+
 use crate::constraint::{Names, UnknownInterface};
-use crate::edit::{Edit, option_kind};
+use crate::ffi::Packet;
 use crate::field::{Field, Layer, Place, Takes};
-use crate::options::{OptionList, are_broken};
-use crate::rule::{DropRate, Rule, Strip, Target};
+use crate::layout::{layer_bit, write_bits};
+use crate::program::{ProgramMapped, ProgramOptionWhat};
+use crate::rule::{DropRate, Named, Rule, Strip, Target};
+use crate::structs::{OPTIONS, ProgramMapping, ProgramOption, ProgramSet};
 use crate::value::Value;
 
 /// What decides about a packet's way.
@@ -14,36 +18,11 @@ pub(crate) enum Verdict {
     Accept,
 }
 
-/// One change in place.
+/// Changes in place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Set {
-    Bits {
-        layer: Layer,
-        at: u16,
-        width: u8,
-        value: u128,
-    },
+    Words(Vec<ProgramSet>),
     Payload(Layer, Vec<u8>),
-}
-
-/// One change of the TCP options.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum OptionChange {
-    /// A number is written where the option has its bytes.
-    Write(u8, Vec<u8>),
-    Set(u8, Vec<u8>),
-    Add(u8, Vec<u8>),
-    StripAll,
-    Strip(u8),
-    Keep(Vec<u8>),
-}
-
-/// A field of a connection's packets that gets another value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Mapping {
-    pub field: Field,
-    /// `None` where it is drawn.
-    pub value: Option<u128>,
 }
 
 /// What a rule does.
@@ -52,9 +31,101 @@ pub(crate) struct Action {
     pub verdicts: Vec<Verdict>,
     pub sets: Vec<Set>,
     /// Of checksums, which are written after all other changes.
-    pub sums: Vec<Set>,
-    pub options: Vec<OptionChange>,
-    pub mappings: Vec<Mapping>,
+    pub sums: Vec<ProgramSet>,
+    pub options: Vec<ProgramOption>,
+    pub mappings: Vec<ProgramMapping>,
+    /// Whether it gives packets other addresses or ports, or another protocol.
+    pub moves_flows: bool,
+    /// Which of `options` keeps the kinds that the rule names: these are one list.
+    kept: Option<usize>,
+}
+
+/// The kind of the TCP option that is meant, if one is.
+pub(crate) fn option_kind(named: Named) -> Option<u8> {
+    match named.field.row().place {
+        Place::Option(kind) => Some(kind),
+        Place::AnyOption => named.kind,
+        _ => None,
+    }
+}
+
+/// The change of options of `kind` to what `body` holds.
+fn option(what: ProgramOptionWhat, kind: u8, body: &[u8]) -> ProgramOption {
+    let mut bytes = [0; OPTIONS];
+    let len = body.len().min(OPTIONS);
+    bytes[..len].copy_from_slice(&body[..len]);
+    ProgramOption {
+        what: what as u8,
+        kind,
+        len: len as u8,
+        unused: 0,
+        bytes,
+    }
+}
+
+/// Options of these kinds stay.
+fn keep(stays: impl Fn(u8) -> bool) -> ProgramOption {
+    let mut bits = [0; 32];
+    for kind in (0..=u8::MAX).filter(|kind| stays(*kind)) {
+        bits[usize::from(kind / 8)] |= 1 << (kind % 8);
+    }
+    option(ProgramOptionWhat::Keep, 0, &bits)
+}
+
+/// What is mapped to `value`, or drawn; `None` of a field that is not.
+fn mapping(field: Field, value: Option<u128>) -> Option<ProgramMapping> {
+    let what = ProgramMapped::of(field)?;
+    let mut mapping = ProgramMapping {
+        what: what as u8,
+        drawn: u8::from(value.is_none()),
+        ..ProgramMapping::default()
+    };
+    let value = value.unwrap_or(0);
+    match what {
+        ProgramMapped::Source4 | ProgramMapped::Destination4 => {
+            mapping.address[..4].copy_from_slice(&(value as u32).to_be_bytes());
+        }
+        ProgramMapped::Source6 | ProgramMapped::Destination6 => {
+            mapping.address = Ipv6Addr::from(value).octets();
+        }
+        _ => mapping.number = value as u32,
+    }
+    Some(mapping)
+}
+
+/// Whether a change from that bit of the layer's header on gives packets other addresses or ports, or
+/// another protocol.
+fn moves_flows(layer: Layer, at: u16) -> bool {
+    match layer {
+        Layer::Ip4 => (72..80).contains(&at) || at >= 96,
+        Layer::Ip6 => at >= 64,
+        Layer::Tcp | Layer::Udp => at < 32,
+        _ => false,
+    }
+}
+
+/// The change of `width` bits, `at` bits after the start of the layer's header, word by word.
+fn words(layer: Layer, at: usize, width: u8, value: u128) -> Vec<ProgramSet> {
+    let from_ip = matches!(layer, Layer::Meta | Layer::Ip | Layer::Ip4 | Layer::Ip6);
+    // What UDP carries stands behind its header.
+    let at = at + if layer == Layer::UdpData { 64 } else { 0 };
+    let first = at / 16;
+    let last = (at + usize::from(width) - 1) / 16;
+    let mut keep = vec![0xff; 2 * (last - first + 1)];
+    let mut new = vec![0; keep.len()];
+    write_bits(&mut keep, at - 16 * first, width, 0);
+    write_bits(&mut new, at - 16 * first, width, value);
+    let pairs = keep.chunks_exact(2).zip(new.chunks_exact(2));
+    (first..)
+        .zip(pairs)
+        .map(|(word, (keep, value))| ProgramSet {
+            layer: layer_bit(layer),
+            from_ip: u8::from(from_ip),
+            at: 2 * word as u16,
+            keep: [keep[0], keep[1]],
+            value: [value[0], value[1]],
+        })
+        .collect()
 }
 
 /// `value` in as many bytes as the field has.
@@ -91,10 +162,11 @@ impl Action {
                 match (field.row().place, value, option_kind(*named)) {
                     (_, value, Some(kind)) => {
                         let body = option_body(field, value.as_ref());
-                        self.options.push(match field.row().takes {
-                            Takes::Number => OptionChange::Write(kind, body),
-                            _ => OptionChange::Set(kind, body),
-                        });
+                        let what = match field.row().takes {
+                            Takes::Number => ProgramOptionWhat::Write,
+                            _ => ProgramOptionWhat::Set,
+                        };
+                        self.options.push(option(what, kind, &body));
                     }
                     (Place::Payload, Some(Value::Bytes(bytes)), _) => {
                         self.sets.push(Set::Payload(layer, bytes.clone()));
@@ -105,16 +177,16 @@ impl Action {
                             (None, Takes::Constant(n)) => n.into(),
                             (None, _) => 0,
                         };
-                        let sets = match field.is_checksum() {
-                            true => &mut self.sums,
-                            false => &mut self.sets,
-                        };
-                        sets.push(Set::Bits {
-                            layer,
-                            at,
-                            width,
-                            value,
-                        });
+                        let words = words(layer, usize::from(at), width, value);
+                        if field.is_checksum() {
+                            self.sums.extend(words);
+                        } else {
+                            self.moves_flows |= moves_flows(layer, at);
+                            match self.sets.last_mut() {
+                                Some(Set::Words(before)) => before.extend(words),
+                                _ => self.sets.push(Set::Words(words)),
+                            }
+                        }
                     }
                     _ => {}
                 }
@@ -122,114 +194,88 @@ impl Action {
             Target::Add(named, value) => {
                 if let Some(kind) = option_kind(*named) {
                     let body = option_body(named.field, value.as_ref());
-                    self.options.push(OptionChange::Add(kind, body));
+                    self.options
+                        .push(option(ProgramOptionWhat::Add, kind, &body));
                 }
             }
-            Target::Strip(Strip::All) => self.options.push(OptionChange::StripAll),
+            Target::Strip(Strip::All) => self.options.push(keep(|_| false)),
             Target::Strip(Strip::This(named)) => {
+                let stripped = option_kind(*named);
                 self.options
-                    .extend(option_kind(*named).map(OptionChange::Strip));
+                    .extend(stripped.map(|stripped| keep(|kind| kind != stripped)));
             }
             Target::Strip(Strip::AllBut(named)) => {
-                let kept = option_kind(*named);
-                // The kinds that a rule keeps are one list.
-                match self.options.iter_mut().find_map(|change| match change {
-                    OptionChange::Keep(kinds) => Some(kinds),
-                    _ => None,
-                }) {
-                    Some(kinds) => kinds.extend(kept),
-                    None => self
-                        .options
-                        .push(OptionChange::Keep(kept.into_iter().collect())),
+                let at = *self.kept.get_or_insert(self.options.len());
+                if at == self.options.len() {
+                    self.options.push(keep(|_| false));
+                }
+                if let Some(kind) = option_kind(*named) {
+                    self.options[at].bytes[usize::from(kind / 8)] |= 1 << (kind % 8);
                 }
             }
-            Target::Map(field, value) => self.mappings.push(Mapping {
-                field: *field,
-                value: Some(names.number(*field, value)?),
-            }),
-            Target::Shuffle(field) => self.mappings.push(Mapping {
-                field: *field,
-                value: None,
-            }),
+            Target::Map(field, value) => {
+                let value = names.number(*field, value)?;
+                self.mappings.extend(mapping(*field, Some(value)));
+            }
+            Target::Shuffle(field) => self.mappings.extend(mapping(*field, None)),
         }
         Ok(())
     }
 
     /// Makes the changes in place.
-    pub(crate) fn set(&self, edit: &mut Edit<'_>) {
-        Self::make(&self.sets, edit);
-    }
-
-    /// Writes the checksums.
-    pub(crate) fn set_checksums(&self, edit: &mut Edit<'_>) {
-        Self::make(&self.sums, edit);
-    }
-
-    fn make(sets: &[Set], edit: &mut Edit<'_>) {
-        for set in sets {
+    pub(crate) fn set(&self, packet: &mut Packet<'_>) {
+        for set in &self.sets {
             match set {
-                Set::Bits {
-                    layer,
-                    at,
-                    width,
-                    value,
-                } => edit.set_bits(*layer, *at, *width, *value),
-                Set::Payload(layer, bytes) => edit.set_payload(*layer, bytes),
+                Set::Words(words) => packet.set(words),
+                Set::Payload(layer, bytes) => packet.set_payload(*layer, bytes),
             }
         }
     }
 
-    /// Whether it gives packets other addresses or ports, or another protocol.
-    pub(crate) fn moves_flows(&self) -> bool {
-        self.sets.iter().any(|set| match set {
-            Set::Bits { layer, at, .. } => match layer {
-                Layer::Ip4 => (72..80).contains(at) || *at >= 96,
-                Layer::Ip6 => *at >= 64,
-                Layer::Tcp | Layer::Udp => *at < 32,
-                _ => false,
-            },
-            Set::Payload(..) => false,
-        })
-    }
-
-    /// Whether it changes TCP options.
-    pub(crate) fn changes_options(&self) -> bool {
-        !self.options.is_empty()
-    }
-
-    /// Makes the changes of TCP options; whether there was room for all of them.
-    pub(crate) fn change_options(&self, list: &mut OptionList) -> bool {
-        let mut fits = true;
-        for change in &self.options {
-            match change {
-                OptionChange::Write(kind, body) => list.write(*kind, body),
-                OptionChange::Set(kind, body) => fits &= list.set(*kind, body),
-                OptionChange::Add(kind, body) => fits &= list.push(*kind, body),
-                OptionChange::StripAll => list.retain(|_| false),
-                OptionChange::Strip(kind) => list.retain(|found| found != *kind),
-                OptionChange::Keep(kinds) => list.retain(|found| kinds.contains(&found)),
-            }
-        }
-        fits
+    /// Whether it needs the TCP options: it changes them, or shifts the numbers that SACK blocks are about.
+    pub(crate) fn reads_options(&self) -> bool {
+        let shifts = |m: &ProgramMapping| {
+            m.what == ProgramMapped::Seq as u8 || m.what == ProgramMapped::Ack as u8
+        };
+        !self.options.is_empty() || self.mappings.iter().any(shifts)
     }
 }
 
-/// The changes of TCP options by `actions` to the packet; whether all were made. None are
-/// where the options cannot be read, nor in fragments, whose places a longer or shorter header
-/// would shift.
-pub(crate) fn change_options<'a>(
-    edit: &mut Edit<'_>,
-    actions: impl Iterator<Item = &'a Action>,
-) -> bool {
-    let ip = edit.layout.ip;
-    if are_broken(edit.options()) || ip.more_fragments || ip.fragment_offset > 0 {
-        return false;
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_stripped_is_a_set_of_kinds_that_stay() {
+        let names = Names {
+            own: [0; 2],
+            interfaces: ["inside", "outside"],
+        };
+        let stays = |line: &str, kind: u8| {
+            let rule = Rule::parse(line).unwrap();
+            let action = Action::of(&rule, &names).unwrap();
+            assert_eq!(action.options.len(), 1, "{line}");
+            let option = action.options[0];
+            assert_eq!(option.what, ProgramOptionWhat::Keep as u8);
+            option.bytes[usize::from(kind / 8)] >> (kind % 8) & 1 == 1
+        };
+        for kind in 0..=u8::MAX {
+            assert!(!stays("add all strip all", kind));
+            assert_eq!(stays("add all strip tcp-opt 172", kind), kind != 172);
+            let kept = "add all strip ! tcp-opt-mss strip ! tcp-opt-timestamp";
+            assert_eq!(stays(kept, kind), kind == 2 || kind == 8);
+        }
     }
-    let before = OptionList::of(edit.options());
-    let mut list = before.clone();
-    let mut fits = true;
-    for action in actions {
-        fits &= action.change_options(&mut list);
+
+    #[test]
+    fn a_change_of_bits_is_one_of_words() {
+        let class = words(Layer::Ip6, 4, 8, 0xa5);
+        assert_eq!(
+            (class[0].keep, class[0].value),
+            ([0xf0, 0x0f], [0x0a, 0x50])
+        );
+        assert_eq!(words(Layer::Ip6, 64, 128, 1).len(), 8);
+        let spin = words(Layer::UdpData, 2, 1, 0);
+        assert_eq!((spin[0].at, spin[0].keep), (8, [0xdf, 0xff]));
     }
-    (list == before || edit.set_options(list)) && fits
 }

@@ -13,11 +13,12 @@ use narrows_units::stable_hash;
 
 use crate::constraint::{Names, Residual, Tests, UnknownInterface};
 use crate::key_plan::KeyPlan;
-use crate::layout::{Layout, Window};
+use crate::layout::Window;
 use crate::pruning::Pruning;
 use crate::recent::Recent;
 use crate::rule::Rule;
 use crate::shape::Shape;
+use crate::structs::Reading;
 use crate::table::{Chains, Growing, RangedRule, Table};
 
 /// What is left to test of rules.
@@ -144,17 +145,12 @@ impl Classifier {
     }
 
     /// Puts the rules that the packet matches into `matched`, in their order.
-    pub(crate) fn find(
-        &self,
-        window: &Window,
-        bytes: &[u8],
-        layout: &Layout,
-        matched: &mut Vec<u32>,
-    ) {
+    pub(crate) fn find(&self, packet: &Reading, bytes: &[u8], matched: &mut Vec<u32>) {
         matched.clear();
+        let window = packet.window();
         let mut take = |rule: u32| {
             let mut rest = self.residuals.get(rule).iter();
-            if rest.all(|test| test.holds(window, bytes, layout)) {
+            if rest.all(|test| test.holds(packet, bytes)) {
                 matched.push(rule);
             }
         };
@@ -162,6 +158,12 @@ impl Classifier {
             self.tables[at].rules_of(window, &self.chains, &mut take);
         });
         matched.sort_unstable();
+    }
+
+    /// Whether a rule looks at TCP options.
+    pub(crate) fn reads_options(&self) -> bool {
+        let mut tests = self.residuals.lists.iter().flatten();
+        tests.any(Residual::is_of_option)
     }
 
     /// The tables.

@@ -1,23 +1,15 @@
 //! The connections that a box tracks.
 
 use std::collections::VecDeque;
-use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use narrows_units::{Duration, Instant, stable_hash};
-use narrows_wire::{FlowKey, Icmp, TcpFlags, ip};
+use narrows_units::{Duration, Instant};
+use narrows_wire::ip;
 
-use crate::fragments::{Followed, Fragmented, Fragments};
-use crate::layout::{Above, Layout};
+use crate::ffi::kept_for;
+use crate::fragments::{Followed, Fragments};
 use crate::places::Places;
-use crate::translate::Mapped;
-
-/// Idle time-outs of mmb 0.4 (`mmb_conn.h`): an established TCP connection, another TCP
-/// connection, UDP. What is neither is kept as long as a TCP connection that is not
-/// established.
-const ESTABLISHED: Duration = Duration::from_secs(14_400);
-const TRANSIENT: Duration = Duration::from_secs(120);
-const UDP: Duration = Duration::from_secs(600);
+use crate::structs::{Flow, Fragmented, Tracked};
 
 /// How often old connections are searched for at most, as in mmb 0.4.
 const SWEEP: Duration = Duration::from_secs(5);
@@ -39,167 +31,15 @@ pub enum Direction {
     Reverse,
 }
 
-/// The connection's key in a packet; of ICMP echo the identifier stands for both ports.
-pub(crate) fn key_of(bytes: &[u8]) -> Option<FlowKey> {
-    let mut key = FlowKey::of(bytes)?;
-    if matches!(key.protocol, ip::ICMP | ip::ICMPV6) {
-        let ip = narrows_wire::Ip::parse(bytes).ok()?;
-        let ident = Icmp::echo_ident(key.protocol, bytes.get(ip.header_len..)?)?;
-        (key.source_port, key.destination_port) = (ident, ident);
-    }
-    Some(key)
-}
-
-/// The source of packets with this key.
-pub(crate) fn source(key: &FlowKey) -> SocketAddr {
-    SocketAddr::from((key.source, key.source_port))
-}
-
-/// Their destination.
-pub(crate) fn destination(key: &FlowKey) -> SocketAddr {
-    SocketAddr::from((key.destination, key.destination_port))
-}
-
-/// What is changed in packets of a connection and undone in those of the other direction,
-/// besides addresses and ports.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Shifts {
-    /// Added to forward sequence numbers.
-    pub seq: u32,
-    /// Added to forward acknowledgement numbers.
-    pub ack: u32,
-    /// Added to forward IPv4 identifications.
-    pub ident: u16,
-    /// The identification that forward packets get, and the one that reverse ones get in its place.
-    pub set_ident: Option<(u16, u16)>,
-    /// The flow label that forward packets get, and the one that reverse ones get in its place.
-    pub set_label: Option<(u32, u32)>,
-}
-
 /// A tracked connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Connection {
     /// Of forward packets as they come.
-    pub forward: FlowKey,
-    /// Of reverse packets as they come.
-    pub reverse: FlowKey,
-    /// What forward packets get of the addresses and ports that `reverse` knows.
-    pub mapped: Mapped,
-    pub shifts: Shifts,
+    pub forward: Flow,
+    pub tracked: Tracked,
     /// The rules whose connection it is, in their order: one list for all connections that began
     /// alike, which stays in the cache.
     pub rules: Arc<[u32]>,
-    pub last_active: Instant,
-    /// TCP flags seen, forward and reverse.
-    pub flags: [u8; 2],
-    /// Whether a reverse packet came.
-    pub replied: bool,
-    /// What the forward and the reverse end acknowledged last, in the numbers of the other end.
-    pub acked: [Option<u32>; 2],
-}
-
-/// The flags, the sequence and the acknowledgement number of a TCP header.
-pub(crate) fn numbers(header: &[u8]) -> Option<(u8, u32, u32)> {
-    let header: &[u8; 14] = header.first_chunk()?;
-    let number = |at: usize| {
-        header[at..at + 4]
-            .iter()
-            .fold(0, |n, b| n << 8 | u32::from(*b))
-    };
-    Some((header[13], number(4), number(8)))
-}
-
-/// Whether a TCP connection is open of which these flags were seen, forward and reverse: SYN and ACK
-/// both ways, and neither FIN nor RST.
-pub fn is_established(flags: [u8; 2]) -> bool {
-    const OPEN: u8 = (TcpFlags::SYN | TcpFlags::ACK) as u8;
-    flags.iter().all(|flags| flags & OPEN == OPEN) && !is_closing(flags)
-}
-
-fn is_closing(flags: [u8; 2]) -> bool {
-    const CLOSED: u8 = (TcpFlags::FIN | TcpFlags::RST) as u8;
-    flags.iter().any(|flags| flags & CLOSED != 0)
-}
-
-/// How long a connection of `protocol` is kept without packets; of TCP these flags were seen, forward
-/// and reverse.
-pub fn kept_for(protocol: u8, flags: [u8; 2]) -> Duration {
-    match protocol {
-        ip::TCP if is_established(flags) => ESTABLISHED,
-        ip::UDP => UDP,
-        _ => TRANSIENT,
-    }
-}
-
-impl Connection {
-    pub(crate) fn is_established(&self) -> bool {
-        is_established(self.flags)
-    }
-
-    fn is_closing(&self) -> bool {
-        is_closing(self.flags)
-    }
-
-    /// A packet of it comes at `now`, with these flags, sequence and acknowledgement number if it is of TCP.
-    /// A RST counts only with the number that the other end waits for (RFC 5961 §3.2), as far as that is
-    /// known: anybody can send another one.
-    pub(crate) fn see(&mut self, now: Instant, direction: Direction, tcp: Option<(u8, u32, u32)>) {
-        const RST: u8 = TcpFlags::RST as u8;
-        const ACK: u8 = TcpFlags::ACK as u8;
-        self.last_active = now;
-        self.replied |= direction == Direction::Reverse;
-        let Some((mut flags, seq, ack)) = tcp else {
-            return;
-        };
-        let (own, other) = match direction {
-            Direction::Forward => (0, 1),
-            Direction::Reverse => (1, 0),
-        };
-        if flags & RST != 0 {
-            if self.acked[other].is_some_and(|waits_for| waits_for != seq) {
-                flags &= !RST;
-            }
-        } else if flags & ACK != 0 {
-            // As the other end has its numbers, before or after they are shifted.
-            self.acked[own] = Some(match direction {
-                Direction::Forward => ack.wrapping_add(self.shifts.ack),
-                Direction::Reverse => ack.wrapping_sub(self.shifts.seq),
-            });
-        }
-        self.flags[own] |= flags;
-    }
-
-    /// Whether its other end has shown itself: it makes no room for others.
-    fn is_assured(&self) -> bool {
-        match self.forward.protocol {
-            ip::TCP => self.is_established(),
-            _ => self.replied,
-        }
-    }
-
-    /// When it is forgotten without further packets.
-    pub(crate) fn expiry(&self) -> Instant {
-        self.last_active + kept_for(self.forward.protocol, self.flags)
-    }
-
-    fn has_expired(&self, now: Instant) -> bool {
-        now >= self.expiry()
-    }
-}
-
-fn hash(key: &FlowKey) -> u64 {
-    let mut bytes = [0u8; 40];
-    let octets = |address: IpAddr| match address {
-        IpAddr::V4(a) => u128::from(u32::from(a)),
-        IpAddr::V6(a) => u128::from(a),
-    };
-    bytes[..16].copy_from_slice(&octets(key.source).to_le_bytes());
-    bytes[16..32].copy_from_slice(&octets(key.destination).to_le_bytes());
-    bytes[32..34].copy_from_slice(&key.source_port.to_le_bytes());
-    bytes[34..36].copy_from_slice(&key.destination_port.to_le_bytes());
-    bytes[36] = key.protocol;
-    bytes[37] = u8::from(key.source.is_ipv4());
-    stable_hash(0, &bytes)
 }
 
 /// The connections of a box. An entry is found by the key of either direction.
@@ -214,7 +54,7 @@ pub(crate) struct Connections {
     earliest_expiry: Instant,
     most: usize,
     /// The forward keys of the connections that began last, the oldest first.
-    newest: VecDeque<FlowKey>,
+    newest: VecDeque<Flow>,
     /// How many made room for others.
     evicted: u64,
     /// The rules of the newest connection.
@@ -246,18 +86,18 @@ impl Connections {
         Arc::clone(&self.newest_rules)
     }
 
-    fn key_at(entries: &[Option<Connection>], place: u32) -> Option<&FlowKey> {
+    fn key_at(entries: &[Option<Connection>], place: u32) -> Option<&Flow> {
         let connection = entries[(place / 2) as usize].as_ref()?;
         Some(match place % 2 {
             0 => &connection.forward,
-            _ => &connection.reverse,
+            _ => &connection.tracked.reverse,
         })
     }
 
     /// The connection that packets with this key belong to.
-    fn find(&self, key: &FlowKey) -> Option<(u32, Direction)> {
+    fn find(&self, key: &Flow) -> Option<(u32, Direction)> {
         let is = |at| Self::key_at(&self.entries, at) == Some(key);
-        let at = self.places.find(hash(key), is)?;
+        let at = self.places.find(key.hash(), is)?;
         let direction = match at % 2 {
             0 => Direction::Forward,
             _ => Direction::Reverse,
@@ -265,22 +105,14 @@ impl Connections {
         Some((at / 2, direction))
     }
 
-    /// The connection that packets with this key belong to; one that was idle too long is forgotten, and so is a closed connection whose
-    /// beginner begins another one.
+    /// The connection that packets with this key belong to; one that `is_over` is forgotten.
     pub(crate) fn find_live(
         &mut self,
-        now: Instant,
-        key: &FlowKey,
-        flags: u8,
+        key: &Flow,
+        is_over: impl Fn(&Tracked, Direction) -> bool,
     ) -> Option<(u32, Direction)> {
-        const SYN: u8 = TcpFlags::SYN as u8;
-        const OPENING: u8 = (TcpFlags::SYN | TcpFlags::ACK) as u8;
         let (at, direction) = self.find(key)?;
-        let begins = flags & OPENING == SYN && direction == Direction::Forward;
-        let gone = self
-            .get(at)
-            .is_none_or(|c| c.has_expired(now) || begins && c.is_closing());
-        if gone {
+        if self.get(at).is_none_or(|c| is_over(&c.tracked, direction)) {
             self.remove(at);
             return None;
         }
@@ -306,7 +138,7 @@ impl Connections {
             let Some((at, Direction::Forward)) = found else {
                 continue;
             };
-            if self.get(at).is_some_and(|c| !c.is_assured()) {
+            if self.get(at).is_some_and(|c| !c.tracked.is_assured()) {
                 self.remove(at);
                 self.evicted += 1;
                 return true;
@@ -321,7 +153,7 @@ impl Connections {
     }
 
     /// Adds one; `None` if the table is full.
-    pub(crate) fn insert(&mut self, connection: Connection) -> Option<u32> {
+    pub(crate) fn insert(&mut self, now: Instant, connection: Connection) -> Option<u32> {
         if self.len() >= self.most && !self.make_room() {
             return None;
         }
@@ -329,9 +161,8 @@ impl Connections {
             self.newest.pop_front();
         }
         self.newest.push_back(connection.forward);
-        let keys = [connection.forward, connection.reverse];
-        self.next_sweep
-            .get_or_insert(connection.last_active + SWEEP);
+        let keys = [connection.forward, connection.tracked.reverse];
+        self.next_sweep.get_or_insert(now + SWEEP);
         let at = self.free.pop().unwrap_or_else(|| {
             self.entries.push(None);
             (self.entries.len() - 1) as u32
@@ -340,7 +171,7 @@ impl Connections {
         // Packets from an end to itself look the same both ways; all of them go forward.
         let different = if keys[0] == keys[1] { 1 } else { 2 };
         for (key, at) in keys[..different].iter().zip(at * 2..) {
-            self.places.insert(hash(key), at);
+            self.places.insert(key.hash(), at);
         }
         Some(at)
     }
@@ -349,9 +180,9 @@ impl Connections {
         let Some(connection) = self.entries[at as usize].take() else {
             return;
         };
-        let keys = [connection.forward, connection.reverse];
+        let keys = [connection.forward, connection.tracked.reverse];
         for (key, at) in keys.iter().zip(at * 2..) {
-            self.places.remove(hash(key), at);
+            self.places.remove(key.hash(), at);
         }
         self.free.push(at);
     }
@@ -394,23 +225,15 @@ impl Connections {
     /// Walks over all connections.
     fn remove_expired(&mut self, now: Instant) {
         // What begins, or gets a packet, from now on is kept for so long at least.
-        self.earliest_expiry = now + TRANSIENT;
+        self.earliest_expiry = now + kept_for(ip::TCP, [0; 2]);
         for at in 0..self.entries.len() {
             let Some(connection) = &self.entries[at] else {
                 continue;
             };
-            match connection.expiry() {
+            match connection.tracked.expiry() {
                 expiry if expiry <= now => self.remove(at as u32),
                 expiry => self.earliest_expiry = self.earliest_expiry.min(expiry),
             }
-        }
-    }
-
-    /// The key of a packet that is no later fragment.
-    pub(crate) fn key(bytes: &[u8], layout: &Layout) -> Option<FlowKey> {
-        match layout.above {
-            Above::Other if !layout.ip.more_fragments => FlowKey::of(bytes),
-            _ => key_of(bytes),
         }
     }
 
@@ -424,7 +247,7 @@ impl Connections {
         &mut self,
         now: Instant,
         of: Fragmented,
-        key: FlowKey,
+        key: Flow,
         connected: bool,
     ) -> bool {
         self.next_sweep.get_or_insert(now + SWEEP);

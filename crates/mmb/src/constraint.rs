@@ -3,13 +3,11 @@
 
 use narrows_core::{DOWN, Port, UP};
 
-use crate::edit::{option_kind, options_of};
+use crate::action::option_kind;
 use crate::field::{Field, Layer, Place, most};
-use crate::layout::{
-    Above, Layout, WINDOW, Window, extensions, in_window, read_bits, require_layer, write_bits,
-};
-use crate::options;
+use crate::layout::{WINDOW, Window, extensions, in_window, read_bits, require_layer, write_bits};
 use crate::rule::{Condition, Constraint, Test};
+use crate::structs::Reading;
 use crate::value::{Value, prefix_mask};
 
 /// What names in values mean at a box.
@@ -97,34 +95,33 @@ pub(crate) enum Body {
 
 impl Residual {
     /// Whether it holds for the packet.
-    pub(crate) fn holds(&self, window: &Window, bytes: &[u8], layout: &Layout) -> bool {
-        self.negated != (layout.has(self.layer) && self.found(window, bytes, layout))
+    pub(crate) fn holds(&self, packet: &Reading, bytes: &[u8]) -> bool {
+        self.negated != (packet.has(self.layer) && self.found(packet, bytes))
     }
 
-    fn found(&self, window: &Window, bytes: &[u8], layout: &Layout) -> bool {
+    /// Whether it is of a TCP option.
+    pub(crate) fn is_of_option(&self) -> bool {
+        matches!(self.what, What::Option { .. })
+    }
+
+    fn found(&self, packet: &Reading, bytes: &[u8]) -> bool {
         match &self.what {
             What::Layer => true,
-            What::Number { at, width, holds } => holds.of(read_bits(window, *at, *width)),
+            What::Number { at, width, holds } => holds.of(read_bits(packet.window(), *at, *width)),
             What::Payload(wanted) => {
-                let start = layout.payload(self.layer);
+                let (start, len) = (packet.payload(self.layer), packet.len as usize);
                 let Some((equal, wanted)) = wanted else {
-                    return layout.len > start;
+                    return len > start;
                 };
                 let there =
                     (start..start + wanted.len()).map(|at| bytes.get(at).copied().unwrap_or(0));
-                layout.len > start
-                    && *equal
-                        == (layout.len >= start + wanted.len() && there.eq(wanted.iter().copied()))
+                len > start
+                    && *equal == (len >= start + wanted.len() && there.eq(wanted.iter().copied()))
             }
             What::Option { kind, body } => {
-                if layout.above != Above::Tcp {
-                    return false;
-                }
-                let list = &bytes[options_of(layout)];
-                let Some((_, range)) = options::find(list, *kind) else {
+                let Some(found) = packet.option(*kind) else {
                     return false;
                 };
-                let found = &list[range];
                 match body {
                     Body::Any => true,
                     Body::Number { width, holds } => {

@@ -66,6 +66,11 @@ impl Deeds {
         self.kinds.iter().any(|kind| kind.stateful)
     }
 
+    /// Whether a rule needs TCP options to do what it does.
+    pub(crate) fn reads_options(&self) -> bool {
+        self.kinds.iter().any(|kind| kind.action.reads_options())
+    }
+
     /// Whether packets of a connection may get other addresses, ports or numbers.
     pub(crate) fn translate(&self) -> bool {
         let maps = |does: &Does| !does.action.mappings.is_empty();

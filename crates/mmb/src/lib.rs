@@ -15,7 +15,7 @@
 //! assert_eq!(error.help.as_deref(), Some("did you mean `ip-ttl`?"));
 //! ```
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod action;
 mod classifier;
@@ -24,14 +24,14 @@ mod complete;
 mod connections;
 mod constraint;
 mod deeds;
-mod edit;
 mod element;
+#[allow(unsafe_code)]
+mod ffi;
 mod field;
 mod fragments;
 mod key_plan;
 mod layout;
 mod middlebox;
-mod options;
 mod ordered;
 mod parse;
 mod places;
@@ -44,23 +44,25 @@ mod reference;
 mod repeat;
 mod rule;
 mod shape;
+mod structs;
 mod table;
-mod translate;
 mod value;
 
 pub use command::{Command, FileError, commands};
 pub use complete::complete;
-pub use connections::{Direction, is_established, kept_for};
+pub use connections::Direction;
 pub use element::LinkBox;
+pub use ffi::{is_established, kept_for};
 pub use field::{Field, Layer};
 pub use middlebox::{
     BoxCounters, ConnectionView, Middlebox, Outcome, Refused, RuleCounters, Settings, TableView,
 };
 pub use program::{
-    Program, ProgramAction, ProgramMapped, ProgramMapping, ProgramOption, ProgramOptionWhat,
-    ProgramRule, ProgramSet, ProgramTest, ProgramWhat, Unsupported,
+    Program, ProgramAction, ProgramMapped, ProgramOptionWhat, ProgramRule, ProgramTest,
+    ProgramWhat, Unsupported,
 };
 pub use ready::{READY, ReadyBox};
 pub use reference::field_reference;
 pub use rule::{Condition, Constraint, DropRate, Named, Rule, Strip, Target, Test};
+pub use structs::{ProgramMapping, ProgramOption, ProgramSet};
 pub use value::Value;

@@ -6,22 +6,20 @@ use std::net::{IpAddr, SocketAddr};
 
 use narrows_core::{DropCause, Port};
 use narrows_units::{Instant, Rng};
-use narrows_wire::FlowKey;
+use narrows_wire::{FlowKey, Icmp, Ip, ip};
 
-use crate::action::{Action, Verdict, change_options};
+use crate::action::{Action, Verdict};
 use crate::classifier::Classifier;
 use crate::command::Command;
-use crate::connections::{
-    Connection, Connections, Direction, MOST, destination, key_of, numbers, source,
-};
+use crate::connections::{Connections, Direction, MOST};
 use crate::constraint::{Names, UnknownInterface};
 use crate::deeds::Deeds;
-use crate::edit::Edit;
-use crate::fragments::{Fragmented, fragmented, is_tiny};
-use crate::layout::{Above, Layout};
+use crate::ffi::Packet;
+use crate::field::Layer;
 use crate::rule::Rule;
-use crate::translate;
+use crate::structs::{Flow, Reading, Tracked};
 
+mod begin;
 mod frames;
 mod next;
 mod related;
@@ -120,6 +118,10 @@ pub struct Middlebox {
     matched: Vec<u32>,
     applied: Vec<u32>,
     belongs: Option<Direction>,
+    /// Whether rules need TCP options.
+    reads_options: bool,
+    /// What was read of the last packet.
+    reading: Option<Box<Reading>>,
 }
 
 impl Middlebox {
@@ -141,6 +143,8 @@ impl Middlebox {
             matched: Vec::new(),
             applied: Vec::new(),
             belongs: None,
+            reads_options: false,
+            reading: None,
         }
     }
 
@@ -244,6 +248,7 @@ impl Middlebox {
         self.reported.clear();
         self.stateful = deeds.any_stateful();
         self.translates = deeds.translate();
+        self.reads_options = deeds.reads_options() || classifier.reads_options();
         self.deeds = deeds;
         self.classifier = classifier;
         self.enabled = enabled;
@@ -293,47 +298,62 @@ impl Middlebox {
         bytes: &mut Vec<u8>,
         zero_tail: &mut u32,
     ) -> Outcome {
+        let mut reading = self.reading.take().unwrap_or_default();
+        let mut packet = Packet {
+            reading: &mut reading,
+            bytes,
+            zero_tail,
+            mtu: self.settings.mtu,
+        };
+        let outcome = self.handle(now, port, &mut packet);
+        self.reading = Some(reading);
+        outcome
+    }
+
+    fn handle(&mut self, now: Instant, port: Port, packet: &mut Packet<'_>) -> Outcome {
         self.counters.packets += 1;
         self.matched.clear();
         self.applied.clear();
         self.belongs = None;
         self.connections.sweep(now);
-        let layout = match Layout::of(bytes, *zero_tail) {
-            Ok(layout) => layout,
-            Err(_) => {
-                self.counters.malformed += 1;
-                return dropped(DropCause::Malformed);
-            }
-        };
+        if !packet.read(now, port, self.reads_options) {
+            self.counters.malformed += 1;
+            return dropped(DropCause::Malformed);
+        }
         if !self.enabled[usize::from(port)] || self.rules.is_empty() {
             return passed(None);
         }
-        let window = layout.window(bytes, port);
         self.classifier
-            .find(&window, bytes, &layout, &mut self.matched);
-        let mut connection = None;
-        let mut key = None;
-        if is_tiny(&layout) {
+            .find(packet.reading, packet.bytes, &mut self.matched);
+        if packet.reading.is_tiny() {
             self.counters.tiny_fragments += 1;
             return dropped(DropCause::Malformed);
         }
-        let fragmented = fragmented(bytes, &layout).filter(|_| self.stateful);
+        let (fragment, later) = packet.reading.fragment();
+        let mut connection = None;
+        let mut key = None;
         if self.stateful {
-            if let Some(related) = self.related(now, bytes, &layout) {
-                return self.pass_related(related, bytes, &layout, zero_tail);
+            if let Some(related) = self.related(now, packet) {
+                return self.pass_related(related, packet);
             }
-            let followed = fragmented.filter(|_| layout.ip.fragment_offset > 0);
-            let followed = followed.and_then(|of| self.connections.followed(now, &of));
-            key = match layout.ip.fragment_offset {
-                0 => Connections::key(bytes, &layout),
-                _ => followed.map(|followed| followed.key),
+            let followed = match later {
+                true => {
+                    let of = packet.reading.fragmented();
+                    self.connections.followed(now, &of)
+                }
+                false => None,
             };
-            let tcp = (layout.above == Above::Tcp)
-                .then(|| numbers(&bytes[layout.ip.header_len..]))
-                .flatten();
-            let flags = tcp.map_or(0, |(flags, ..)| flags);
-            connection = key.and_then(|key| self.connections.find_live(now, &key, flags));
-            if layout.ip.fragment_offset > 0
+            key = match followed {
+                Some(followed) => {
+                    packet.reading.flow = followed.key;
+                    Some(followed.key)
+                }
+                None => (!later && packet.key()).then_some(packet.reading.flow),
+            };
+            let reading = &*packet.reading;
+            let is_over = |c: &Tracked, direction| reading.is_over(c, direction);
+            connection = key.and_then(|key| self.connections.find_live(&key, is_over));
+            if later
                 && self.translates
                 && connection.is_none()
                 && followed.is_none_or(|followed| followed.connected)
@@ -341,43 +361,38 @@ impl Middlebox {
                 self.counters.stray_fragments += 1;
                 return dropped(DropCause::Policy);
             }
-            self.join(now, connection, tcp);
+            self.join(connection, packet.reading);
         }
         self.merge(connection);
+        self.count(packet.reading);
         if let Some(cause) = self.verdict() {
-            self.count(&layout);
             self.counters.dropped += 1;
             return dropped(cause);
         }
-        self.count(&layout);
-        let mut edit = Edit {
-            bytes,
-            zero_tail,
-            layout,
-            mtu: self.settings.mtu as usize,
-        };
+        packet.store_headers();
         let known = connection.and_then(|(at, direction)| {
             let connection = self.connections.get(at)?;
             Some((connection, direction))
         });
         if let Some((connection, Direction::Reverse)) = known {
-            connection.translate(&mut edit, &connection.reverse, Direction::Reverse);
+            let (forward, tracked) = (&connection.forward, &connection.tracked);
+            packet.translate(forward, tracked, Direction::Reverse);
         }
-        let moves = |rule: &u32| self.deeds.get(*rule).action.moves_flows();
+        let moves = |rule: &u32| self.deeds.get(*rule).action.moves_flows;
         let came = match known.is_none() && self.applied.iter().any(moves) {
-            true => key.or_else(|| key_of(edit.bytes)),
+            true => key.map(|key| key.key()).or_else(|| key_of(packet.bytes)),
             false => None,
         };
-        change(&self.deeds, &self.applied, &mut edit, &mut self.counters);
-        let moved = came.and_then(|came| moved(&mut self.reported, came, &edit));
+        change(&self.deeds, &self.applied, packet, &mut self.counters);
+        let moved = came.and_then(|came| moved(&mut self.reported, came, packet.bytes));
         let outcome = match (known, key) {
             (Some((connection, Direction::Forward)), _) => {
-                let key = leaving(&edit, &connection.forward);
-                connection.translate(&mut edit, &key, Direction::Forward);
+                let (forward, tracked) = (&connection.forward, &connection.tracked);
+                packet.translate(forward, tracked, Direction::Forward);
                 passed(None)
             }
-            (None, Some(key)) if layout.ip.fragment_offset == 0 => {
-                let outcome = self.begin(now, key, &mut edit);
+            (None, Some(key)) if !later => {
+                let outcome = self.begin(now, key, packet);
                 Outcome {
                     translated: outcome.translated.or(moved),
                     ..outcome
@@ -386,20 +401,26 @@ impl Middlebox {
             _ => passed(moved),
         };
         if outcome.dropped.is_none() {
-            set_checksums(&self.deeds, &self.applied, &mut edit);
+            set_checksums(&self.deeds, &self.applied, packet);
         }
-        let first = fragmented.filter(|_| layout.ip.fragment_offset == 0);
-        match (first, key) {
-            (Some(of), Some(key)) if outcome.dropped.is_none() => {
-                self.follow(now, of, key, outcome)
+        match key {
+            Some(key) if fragment && !later && outcome.dropped.is_none() => {
+                self.follow(now, packet.reading, key, outcome)
             }
             _ => outcome,
         }
     }
 
-    /// Follows the packet `of`, whose first fragment goes on as `outcome` says: only then do later ones,
+    /// Follows the packet of a first fragment that goes on as `outcome` says: only then do later ones,
     /// of which nobody could tell the connection.
-    fn follow(&mut self, now: Instant, of: Fragmented, key: FlowKey, outcome: Outcome) -> Outcome {
+    fn follow(
+        &mut self,
+        now: Instant,
+        packet: &mut Reading,
+        key: Flow,
+        outcome: Outcome,
+    ) -> Outcome {
+        let of = packet.fragmented();
         let connected = self.belongs.is_some();
         if self.connections.follow(now, of, key, connected) || !self.translates {
             return outcome;
@@ -409,12 +430,7 @@ impl Middlebox {
     }
 
     /// The packet of a known connection also belongs to the stateful rules that it matches.
-    fn join(
-        &mut self,
-        now: Instant,
-        connection: Option<(u32, Direction)>,
-        tcp: Option<(u8, u32, u32)>,
-    ) {
+    fn join(&mut self, connection: Option<(u32, Direction)>, packet: &mut Reading) {
         let Some((at, direction)) = connection else {
             return;
         };
@@ -422,7 +438,7 @@ impl Middlebox {
         let Some(connection) = self.connections.get_mut(at) else {
             return;
         };
-        connection.see(now, direction, tcp);
+        packet.comes(&mut connection.tracked, direction);
         for rule in &self.matched {
             let stateful = self.deeds.get(*rule).stateful;
             if let (true, Err(place)) = (stateful, connection.rules.binary_search(rule)) {
@@ -460,58 +476,12 @@ impl Middlebox {
         None
     }
 
-    fn count(&mut self, layout: &Layout) {
+    fn count(&mut self, packet: &Reading) {
         for rule in &self.applied {
             let [packets, bytes] = &mut self.counted[*rule as usize];
             *packets += 1;
-            *bytes += layout.len as u64;
+            *bytes += u64::from(packet.len);
         }
-    }
-
-    /// The packet, which has `key` as it came, begins a connection if a stateful rule applies
-    /// to it.
-    fn begin(&mut self, now: Instant, key: FlowKey, edit: &mut Edit<'_>) -> Outcome {
-        let deeds = &self.deeds;
-        let applied = self.applied.iter().copied();
-        let stateful: Vec<u32> = applied.filter(|rule| deeds.get(*rule).stateful).collect();
-        if stateful.is_empty() {
-            return passed(None);
-        }
-        let left = leaving(edit, &key);
-        let mappings = stateful
-            .iter()
-            .flat_map(|rule| &deeds.get(*rule).action.mappings);
-        let ident = edit.layout.ip.ident;
-        let (connections, rng) = (&mut self.connections, &mut self.rng);
-        let plan = translate::plan(left, ident, now, mappings, connections, rng);
-        let Some(plan) = plan else {
-            self.counters.ports_used_up += 1;
-            return dropped(DropCause::Overflow);
-        };
-        let flags = match edit.layout.above {
-            Above::Tcp => edit.bytes[edit.layout.ip.header_len + 13],
-            _ => 0,
-        };
-        let connection = Connection {
-            forward: key,
-            reverse: plan.left.reversed(),
-            mapped: plan.mapped,
-            shifts: plan.shifts,
-            rules: self.connections.list_of(&stateful),
-            last_active: now,
-            flags: [flags, 0],
-            replied: false,
-            acked: [None; 2],
-        };
-        let Some(at) = self.connections.insert(connection) else {
-            self.counters.table_full += 1;
-            return dropped(DropCause::Overflow);
-        };
-        self.belongs = Some(Direction::Forward);
-        if let Some(connection) = self.connections.get(at) {
-            connection.translate(edit, &left, Direction::Forward);
-        }
-        passed(plan.mapped.any().then(|| (key.protocol, ends(&plan.left))))
     }
 }
 
@@ -535,33 +505,53 @@ impl Settings {
 }
 
 /// Makes the changes of all rules that apply, in their order.
-fn change(deeds: &Deeds, applied: &[u32], edit: &mut Edit<'_>, counters: &mut BoxCounters) {
+fn change(deeds: &Deeds, applied: &[u32], packet: &mut Packet<'_>, counters: &mut BoxCounters) {
     let actions = || applied.iter().map(|rule| &deeds.get(*rule).action);
     for action in actions() {
-        action.set(edit);
+        action.set(packet);
     }
-    if edit.layout.above == Above::Tcp && actions().any(Action::changes_options) {
-        let done = change_options(edit, actions());
+    let changes_options = |action: &&Action| !action.options.is_empty();
+    if packet.reading.has(Layer::Tcp) && actions().any(|action| changes_options(&action)) {
+        let lists = actions().filter(changes_options);
+        let done = packet.change_options(lists.map(|action| &action.options[..]));
         counters.options_unchanged += u64::from(!done);
     }
 }
 
 /// Writes the checksums that rules set, which no other change alters any more.
-fn set_checksums(deeds: &Deeds, applied: &[u32], edit: &mut Edit<'_>) {
+fn set_checksums(deeds: &Deeds, applied: &[u32], packet: &mut Packet<'_>) {
     for rule in applied {
-        deeds.get(*rule).action.set_checksums(edit);
+        let sums = &deeds.get(*rule).action.sums;
+        if !sums.is_empty() {
+            packet.set(sums);
+        }
     }
 }
 
 /// Source and destination of packets with this key.
 fn ends(key: &FlowKey) -> Ends {
-    (source(key), destination(key))
+    (
+        SocketAddr::from((key.source, key.source_port)),
+        SocketAddr::from((key.destination, key.destination_port)),
+    )
 }
 
-/// The ends as the packet leaves, which had the key `came`, if rules gave it others and
+/// The key of a packet; of ICMP echo the identifier stands for both ports.
+fn key_of(bytes: &[u8]) -> Option<FlowKey> {
+    let mut key = FlowKey::of(bytes)?;
+    if matches!(key.protocol, ip::ICMP | ip::ICMPV6) {
+        let ip = Ip::parse(bytes).ok()?;
+        let ident = Icmp::echo_ident(key.protocol, bytes.get(ip.header_len..)?)?;
+        (key.source_port, key.destination_port) = (ident, ident);
+    }
+    Some(key)
+}
+
+/// The ends as a packet leaves, which had the key `came`, if rules gave it others and
 /// its flow is not among those that were `reported` before.
-fn moved(reported: &mut BTreeSet<FlowKey>, came: FlowKey, edit: &Edit<'_>) -> Option<(u8, Ends)> {
-    let left = leaving(edit, &came);
+fn moved(reported: &mut BTreeSet<FlowKey>, came: FlowKey, bytes: &[u8]) -> Option<(u8, Ends)> {
+    // A fragment without ports has none to give.
+    let left = key_of(bytes).unwrap_or(came);
     if left == came || reported.contains(&came) {
         return None;
     }
@@ -571,11 +561,6 @@ fn moved(reported: &mut BTreeSet<FlowKey>, came: FlowKey, edit: &Edit<'_>) -> Op
     }
     reported.insert(came);
     Some((left.protocol, ends(&left)))
-}
-
-/// The key of a packet as it leaves; that of `came` where it is a fragment without ports.
-fn leaving(edit: &Edit<'_>, came: &FlowKey) -> FlowKey {
-    key_of(edit.bytes).unwrap_or(*came)
 }
 
 fn passed(translated: Option<(u8, Ends)>) -> Outcome {

@@ -16,9 +16,7 @@ use crate::shape::Shape;
 mod action;
 mod named;
 
-pub use action::{
-    ProgramAction, ProgramMapped, ProgramMapping, ProgramOption, ProgramOptionWhat, ProgramSet,
-};
+pub use action::{ProgramAction, ProgramMapped, ProgramOptionWhat};
 use named::{can_name, leaves_the_reading, of_one_segment};
 
 /// Distinct masks, as many as the program has bits for.
@@ -189,7 +187,7 @@ impl Middlebox {
                 Some((before, place)) if std::ptr::eq(before, action) => place,
                 _ => {
                     let compiled = ProgramAction::of(action).map_err(refused)?;
-                    program.reads_options |= compiled.reads_options();
+                    program.reads_options |= action.reads_options();
                     let next = program.actions.len() as u32;
                     *actions.entry(compiled).or_insert_with_key(|new| {
                         program.actions.push(new.clone());
@@ -395,7 +393,7 @@ mod tests {
         assert_eq!(program.rules[1].tests, 1);
         assert_eq!(program.actions.len(), 2, "three rules do the same");
         let set = program.actions[0].sets[0];
-        assert_eq!((set.from_ip, set.at, set.keep), (false, 2, [0, 0]));
+        assert_eq!((set.from_ip, set.at, set.keep), (0, 2, [0, 0]));
         assert_eq!(set.value, 8080u16.to_be_bytes());
     }
 }

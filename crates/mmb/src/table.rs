@@ -68,7 +68,7 @@ fn lane(window: &Window, lane: usize) -> u64 {
 const COMPARED: usize = 4;
 
 /// A hash of a key's lanes; a table's order depends on it nowhere.
-fn hash(lanes: impl Iterator<Item = u64>) -> u64 {
+pub(crate) fn hash(lanes: impl Iterator<Item = u64>) -> u64 {
     // The golden ratio of 64 bits; each step mixes all bits of both factors' product.
     const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
     lanes.fold(STEP, |hash, lane| {

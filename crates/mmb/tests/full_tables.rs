@@ -240,6 +240,51 @@ fn options_are_added_to_packets_of_either_way_only_as_far_as_the_mtu_has_room() 
 }
 
 #[test]
+fn where_options_have_no_room_sack_blocks_are_shifted_where_the_packet_has_them() {
+    let rules = "add-stateful in inside shuffle tcp-ack-num add tcp-opt 253 x0102";
+    for (mtu, longer) in [(1_500, true), (100, false)] {
+        let mut middlebox = Middlebox::new(
+            Settings {
+                mtu,
+                ..Settings::default()
+            },
+            Rng::for_name(1, "box"),
+        );
+        middlebox.carry_out(&commands(rules).unwrap()).unwrap();
+        let mut sent = tcp(&host(1), SERVER, segment(TcpFlags::ACK, 1, 1_000), &[]);
+        sent.extend([1, 1, 5, 10, 0, 0, 7, 208, 0, 0, 11, 184]);
+        sent.extend([7; 48]);
+        sent[32] = 8 << 4;
+        sent[2..4].copy_from_slice(&100u16.to_be_bytes());
+        let h = naive::headers(&sent);
+        naive::seal(&mut sent, &h);
+        let left = push(&mut middlebox, UP, &sent).unwrap();
+        assert_eq!(left.len() > sent.len(), longer);
+        let number = |at: usize| u32::from_be_bytes(left[at..at + 4].try_into().unwrap());
+        let shift = number(28).wrapping_sub(1_000);
+        assert_ne!(shift, 0);
+        let at = if longer { 42 } else { 44 };
+        let blocks = [2_000u32, 3_000].map(|end| end.wrapping_add(shift));
+        assert_eq!([number(at), number(at + 4)], blocks, "{mtu}");
+    }
+}
+
+#[test]
+fn an_icmp_header_that_is_cut_before_its_identifier_passes() {
+    let rules = "add-stateful in inside map ip-saddr 192.0.2.1 shuffle icmp-ident";
+    let mut middlebox = boxed(rules, 100);
+    let mut cut = vec![
+        0x45, 0, 0, 24, 0, 0, 0, 0, 64, 1, 0, 0, 10, 0, 0, 1, 10, 0, 0, 9,
+    ];
+    cut.extend([8, 0, 0, 0]);
+    let h = naive::headers(&cut);
+    naive::seal(&mut cut, &h);
+    let left = push(&mut middlebox, UP, &cut).unwrap();
+    assert_eq!(left[12..16], [192, 0, 2, 1]);
+    assert_eq!(left[20..22], [8, 0]);
+}
+
+#[test]
 fn a_reset_with_another_number_than_the_other_end_waits_for_cuts_no_time() {
     for rules in [
         "add-stateful in inside accept",

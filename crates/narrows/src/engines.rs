@@ -55,8 +55,8 @@ impl EngineName {
 /// When the machine allows no such namespace.
 pub fn gain_rights() -> Result<bool, Error> {
     #[cfg(target_os = "linux")]
-    if !narrows_live::world::has_rights() {
-        narrows_live::become_root_of_own_user_namespace()
+    if !narrows_linux::has_rights() {
+        narrows_linux::become_root_of_own_user_namespace()
             .map_err(|error| Error::NoPermission(error.to_string()))?;
         return Ok(true);
     }

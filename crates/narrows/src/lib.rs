@@ -49,28 +49,26 @@
 
 pub mod by;
 mod engines;
-mod expose;
 pub mod kernel;
 pub mod load;
-pub mod mmb;
-pub mod observe;
 #[cfg(target_os = "linux")]
 pub mod pep;
-#[cfg(target_os = "linux")]
-pub mod shell;
-pub mod signals;
 #[cfg(target_os = "linux")]
 mod virtual_time;
 
 pub use engines::{EngineName, gain_rights};
 pub use narrows_campaign as campaign;
 pub use narrows_cc::names as control_names;
+pub use narrows_core::{EVENTS, EventField, EventKind};
 pub use narrows_files as files;
 #[cfg(target_os = "linux")]
-pub use narrows_live::{DeviceWatch, machine};
+pub use narrows_linux::{DeviceWatch, machine};
 pub use narrows_report as report;
 pub use narrows_results as results;
 pub use narrows_scenario as scenario;
+#[cfg(target_os = "linux")]
+pub use narrows_tools::shell;
+pub use narrows_tools::{mmb, observe, signals};
 pub use narrows_units as units;
 
 pub use narrows_campaign::{CampaignOptions, CompareOptions, compare, diff, run_campaign};

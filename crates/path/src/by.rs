@@ -10,7 +10,7 @@ use crate::ElementSpec;
 use crate::chain::{Chain, split_chain};
 use crate::codepoint::{Dscp, EcnWord};
 use crate::kind::{Facts, Kind, NamesFile, Reports};
-use crate::spec::Site;
+use crate::site::Site;
 
 /// Which field of the IP header separates the classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use narrows_units::{Duration, Parameter, Rate, WordError, Words};
 use crate::ElementSpec;
 use crate::mtu::MtuSpec;
 use crate::recording::Recording;
-use crate::spec::Site;
+use crate::site::Site;
 
 /// A kind of element: its parameters, as its words give them. No method has a default, so
 /// that a new kind answers each question.
@@ -136,6 +136,11 @@ pub trait NamesFile {
     /// # Errors
     /// What is wrong in it, with its line.
     fn read(&mut self, text: &str) -> Result<(), String>;
+}
+
+/// Refuses words after the last one.
+pub(crate) fn require_end(words: Words<'_>) -> Result<(), WordError> {
+    words.finish("the end of the element")
 }
 
 #[cfg(test)]

@@ -34,9 +34,11 @@ mod recording;
 mod remark;
 pub mod routes;
 mod serialise;
+mod site;
 #[macro_use]
 mod spec;
 mod tap;
+mod tc;
 #[cfg(test)]
 mod testing;
 mod trace;
@@ -57,7 +59,7 @@ pub use recorded::RecordedLink;
 pub use recording::{Rates, Recording};
 pub use remark::{Remark, RemarkSpec};
 pub use serialise::Serialiser;
-pub use spec::Site;
+pub use site::Site;
 pub use tap::{Tap, TapSpec};
 pub use trace::{OPPORTUNITY, Trace, TraceError, TraceLink, TraceSpec};
 

@@ -10,7 +10,7 @@ use narrows_units::{Duration, Parameter, ParameterKind, Rng, WordError, Words};
 
 use crate::ElementSpec;
 use crate::kind::{Facts, Kind, NamesFile, Reports};
-use crate::spec::Site;
+use crate::site::Site;
 
 /// Where the rules of a box come from.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use narrows_wire::Icmp;
 
 use crate::ElementSpec;
 use crate::kind::{Facts, Kind, NamesFile, Reports};
-use crate::spec::Site;
+use crate::site::Site;
 use crate::tap::pass;
 
 /// `mtu BYTES [silent]`: a router whose next link takes IP packets of at most so many

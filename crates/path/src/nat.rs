@@ -1,4 +1,8 @@
 //! Source network address and port translation.
+//!
+//! It is no preset of the rules of `narrows-mmb`, though `snat` there translates, too: a rule's connection has
+//! both ends, so that mapping and filtering depend on the peer, its ports are drawn, its time-outs are those of
+//! mmb, and what comes without a connection passes. RFC 4787 wants a mapping that all peers share, and filters.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,8 +15,8 @@ use narrows_units::{Duration, Instant, Parameter, WordError, Words};
 use narrows_wire::{FlowKey, Icmp, Ip, PacketEnd, ip, set_end};
 
 use crate::ElementSpec;
-use crate::kind::{Facts, Kind, NamesFile, Reports};
-use crate::spec::{Site, require_end};
+use crate::kind::{Facts, Kind, NamesFile, Reports, require_end};
+use crate::site::Site;
 use crate::tap::{nothing_to_change, pass};
 
 /// First port that is given where the host's own is taken, and how many there are: the

@@ -13,7 +13,7 @@ use narrows_wire::ip;
 use crate::ElementSpec;
 use crate::kind::{Facts, Kind, NamesFile, Reports, usages};
 use crate::rate::{DEFAULT_OVERHEAD, read_rate};
-use crate::spec::Site;
+use crate::site::Site;
 
 /// `police rate RATE burst BYTES [overhead BYTES] [ecn]`: a packet for which
 /// the bucket has no tokens is dropped; with `ecn`, an ECN-capable one is

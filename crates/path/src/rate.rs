@@ -9,9 +9,9 @@ use narrows_units::{
 };
 
 use crate::ElementSpec;
-use crate::kind::{Facts, Kind, LimitedLink, LinkRate, NamesFile, Reports, usages};
+use crate::kind::{Facts, Kind, LimitedLink, LinkRate, NamesFile, Reports, require_end, usages};
 use crate::serialise::Serialiser;
-use crate::spec::{Site, require_end};
+use crate::site::Site;
 use crate::waiting::{Waiting, earliest, read_queue};
 
 /// Bytes that a link counts for each IP packet unless configured otherwise: an
@@ -146,7 +146,12 @@ impl Kind for RateSpec {
     fn facts(&self) -> Facts<'_> {
         Facts {
             link: Some(LimitedLink {
-                rate: LinkRate::Constant(self.rate),
+                // A queue that shapes to less is what limits.
+                rate: LinkRate::Constant(
+                    self.queue
+                        .shaped_to()
+                        .map_or(self.rate, |shaped| shaped.min(self.rate)),
+                ),
                 overhead: self.overhead,
                 queue: &self.queue,
             }),

@@ -7,7 +7,7 @@ use narrows_units::{Instant, Rate, WordError};
 
 use crate::rate::{RateChange, RateLink, RateSpec};
 use crate::recording::Rates;
-use crate::spec::Site;
+use crate::site::Site;
 use crate::trace::no_rate;
 use crate::waiting::earliest;
 

@@ -11,7 +11,7 @@ use narrows_wire::ip;
 use crate::ElementSpec;
 use crate::codepoint::{Dscp, EcnWord};
 use crate::kind::{Facts, Kind, NamesFile, Reports, usages};
-use crate::spec::Site;
+use crate::site::Site;
 use crate::tap::pass;
 
 /// `remark [if dscp D] [if ecn E] [dscp D] [ecn E]`: packets for which every

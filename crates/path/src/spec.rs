@@ -2,32 +2,16 @@
 
 use std::net::IpAddr;
 
-use narrows_aqm::QUEUES;
+use narrows_aqm::{QUEUES, tc_line};
 use narrows_core::{Change, EntityId, Packet};
 use narrows_units::{Duration, Instant, WordError, Words};
 
 use crate::kind::LinkRate;
 use crate::recording::{Rates, Recording};
+use crate::site::Site;
+use crate::tc::of_tc;
 use crate::waiting::rng_of;
 use crate::{ELEMENTS, ElementSpec};
-
-/// Where a box stands; what it needs besides its own words.
-#[derive(Clone, Copy, Debug)]
-pub struct Site<'a> {
-    /// By which it reports. A tap reports by its observation point's.
-    pub entity: EntityId,
-    /// Its full name; with the seed it seeds the box's randomness.
-    pub name: &'a str,
-    /// The run's seed.
-    pub seed: u64,
-    /// The link's MTU in bytes of IP.
-    pub mtu: u32,
-    /// Whether the box is in the link's up direction.
-    pub forward: bool,
-    /// A two-way box's own addresses, IPv4 and IPv6; hosts' ways to them lead to the
-    /// link's first end. Of no meaning to one-way elements.
-    pub addresses: [IpAddr; 2],
-}
 
 /// From one line for each kind of element (its first word, its name and its parameters; a
 /// second word that makes it another kind): all that depends on which kinds there are. What
@@ -64,7 +48,7 @@ macro_rules! elements {
         impl ElementSpec {
             /// Reads the words after the first one, `word`, which may be laid over an
             /// element; `None` if there is no such kind.
-            fn read(
+            pub(crate) fn read(
                 word: &str,
                 words: &mut narrows_units::Words<'_>,
                 before: Option<&Self>,
@@ -142,40 +126,15 @@ fn allowed() -> String {
     format!("an element: {} or {last}", kinds.join(", "))
 }
 
-/// What to write for a line that was typed for tc: `tc qdisc add dev eth0 root netem
-/// delay 10ms`.
-fn of_tc(line: &str) -> Option<String> {
-    let mut words = Words::new(line);
-    while let Some(word) = words.take() {
-        let from = line[word.start..].trim_end();
-        match word.text {
-            "netem" => {
-                return Some(format!(
-                    "of a line for tc, write what the discipline is: `{from}`"
-                ));
-            }
-            "tbf" | "htb" => break,
-            kind if kind == "cake" || QUEUES.contains(&kind) => {
-                return Some(format!(
-                    "a queue belongs to a rate, which a device has by itself: \
-                     `rate 50Mbit queue {from}`"
-                ));
-            }
-            _ => {}
-        }
-    }
-    Some(
-        "write a shaper as `rate 50Mbit shaper queue …`, and netem as `netem delay 10ms`"
-            .to_owned(),
-    )
-}
-
 impl ElementSpec {
     /// Reads one element's words.
     ///
     /// # Errors
-    /// When they are no element's; the span is that in `line`.
+    /// When they are no element's; the span is that in `line`. It may be one for tc.
     pub fn parse(line: &str) -> Result<Self, WordError> {
+        if let Some(discipline) = tc_line::discipline_of(line)? {
+            return of_tc(discipline, line);
+        }
         let mut words = Words::new(line);
         let kind = words.needed(&allowed())?;
         Self::read(kind.text, &mut words, None).unwrap_or_else(|| {
@@ -184,10 +143,6 @@ impl ElementSpec {
                 "delay" | "loss" | "reorder" | "duplicate" | "slot" => {
                     error.with_help(format!("write `netem {}`", line.trim()))
                 }
-                "tc" | "qdisc" | "sudo" => match of_tc(line) {
-                    Some(help) => error.with_help(help),
-                    None => error,
-                },
                 "tbf" | "htb" => error.with_help("write `rate 50Mbit shaper queue …` for a shaper"),
                 other if other == "queue" || QUEUES.contains(&other) => {
                     error.with_help("a queue belongs to a rate: `rate 50Mbit queue fq_codel`")
@@ -257,11 +212,6 @@ impl ElementSpec {
         };
         self.build(&site).change(Instant::ZERO, &change)
     }
-}
-
-/// Refuses words after the last one.
-pub(crate) fn require_end(words: Words<'_>) -> Result<(), WordError> {
-    words.finish("the end of the element")
 }
 
 narrows_units::written_as_words!(ElementSpec);

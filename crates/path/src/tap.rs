@@ -6,8 +6,8 @@ use narrows_core::{Change, Element, ElementCounters, EntityId, Event, Outlet, Pa
 use narrows_units::{Duration, Instant, Parameter, ParameterKind, WordError, Words};
 
 use crate::ElementSpec;
-use crate::kind::{Facts, Kind, NamesFile, Reports};
-use crate::spec::{Site, require_end};
+use crate::kind::{Facts, Kind, NamesFile, Reports, require_end};
+use crate::site::Site;
 
 /// `tap NAME`.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use narrows_units::{Duration, Instant};
 use narrows_wire::{IpFields, UdpFields, ip};
 
 use crate::ElementSpec;
-use crate::spec::Site;
+use crate::site::Site;
 
 /// What a test wants to know of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

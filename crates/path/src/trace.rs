@@ -26,7 +26,7 @@ use crate::rate::{
 };
 use crate::recorded::RecordedLink;
 use crate::recording::{Recording, is_csv};
-use crate::spec::Site;
+use crate::site::Site;
 use crate::waiting::{Waiting, earliest, read_queue};
 
 /// Bytes of an opportunity: an IP packet of 1500 bytes and the 4 bytes that a

@@ -1,10 +1,10 @@
 //! The queue in front of a link, and the record of what goes in and out of it.
 
 use narrows_aqm::{LinkFacts, QueueSpec};
-use narrows_core::{ElementCounters, EntityId, Event, EventSink, Outlet, Packet, Queue};
+use narrows_core::{Band, ElementCounters, EntityId, Event, EventSink, Outlet, Packet, Queue};
 use narrows_units::{Instant, Rate, Rng, WordError, Words};
 
-use crate::spec::Site;
+use crate::site::Site;
 
 /// Packets that wait for a link, and the link's counters.
 pub(crate) struct Waiting {
@@ -69,7 +69,7 @@ impl Waiting {
                 packet: &packet,
                 sojourn: now.since(packet.held_since),
                 wire_bytes,
-                band: self.queue.band_of(&packet),
+                band: Band::new(self.queue.bands(), self.queue.band_of(&packet)),
             },
         );
         Some((packet, wire_bytes))

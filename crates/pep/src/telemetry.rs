@@ -1,17 +1,11 @@
 //! What a proxy reports of a tunnel, among the series of the flow that it carries.
 
-use narrows_core::{Event, FlowId, Sockets, TelemetryField};
+use narrows_core::{Event, FlowId, Reduce, Sockets, TelemetryField};
 
 use crate::tunnel::{Leg, Tunnel};
 
 const fn field(name: &'static str, unit: &'static str, about: &'static str) -> TelemetryField {
-    TelemetryField {
-        name,
-        unit,
-        about,
-        scale: 1,
-        chart: "",
-    }
+    TelemetryField::new(name, unit, about, Reduce::Gauge)
 }
 
 /// Bytes in the proxy, and not yet in the send buffer of a leg.
@@ -35,14 +29,8 @@ const fn leg(names: [&'static str; 3]) -> LegFields {
     let [cwnd, rtt, rate] = names;
     LegFields {
         cwnd: field(cwnd, "packets", "congestion window of the proxy's leg"),
-        rtt: TelemetryField {
-            scale: MILLIS,
-            ..field(rtt, "ms", "smoothed RTT of the proxy's leg")
-        },
-        rate: TelemetryField {
-            scale: 1_000_000,
-            ..field(rate, "mbit", "delivery rate of the proxy's leg")
-        },
+        rtt: field(rtt, "ms", "smoothed RTT of the proxy's leg").in_parts(MILLIS),
+        rate: field(rate, "mbit", "delivery rate of the proxy's leg").in_parts(1_000_000),
     }
 }
 
@@ -61,7 +49,12 @@ const ANSWER: u64 = 1_024;
 pub(crate) fn report(host: &mut dyn Sockets, flow: FlowId, tunnel: &Tunnel) {
     let record = |host: &mut dyn Sockets, field, value: u64| {
         let value = i64::try_from(value).unwrap_or(i64::MAX);
-        host.record(Event::Telemetry { flow, field, value });
+        let source = flow.into();
+        host.record(Event::Telemetry {
+            source,
+            field,
+            value,
+        });
     };
     record(host, BACKLOG, tunnel.backlog());
     for (leg, fields) in [(Leg::Near, NEAR), (Leg::Far, FAR)] {

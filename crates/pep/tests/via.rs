@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use fake::Host;
 use narrows_core::{
     App, ConnectionError, CountedBytes, Data, Datagram, DatagramError, Event, FlowId, Profile,
-    SocketError, SocketEvent, SocketId, Sockets, TelemetryField, Undelivered,
+    Reduce, SocketError, SocketEvent, SocketId, Sockets, TelemetryField, Undelivered,
 };
 use narrows_pep::convert::{Fault, Message};
 use narrows_pep::{FirstData, Layout, Route, Via, request};
@@ -221,13 +221,8 @@ fn the_application_is_not_offered_room_that_the_request_needs() {
 /// Does with two connections that come to it, and by its timer, all that a host can do.
 struct Everything(Vec<String>);
 
-const TELEMETRY: TelemetryField = TelemetryField {
-    name: "calls",
-    unit: "",
-    about: "how many calls there were",
-    scale: 1,
-    chart: "",
-};
+const TELEMETRY: TelemetryField =
+    TelemetryField::new("calls", "", "how many calls there were", Reduce::Gauge);
 
 impl Everything {
     fn got(&mut self, what: impl std::fmt::Debug) {
@@ -235,8 +230,11 @@ impl Everything {
     }
 
     fn reports(&self, host: &mut dyn Sockets, value: i64) {
-        let (flow, field) = (FlowId(0), TELEMETRY);
-        host.record(Event::Telemetry { flow, field, value });
+        host.record(Event::Telemetry {
+            source: FlowId(0).into(),
+            field: TELEMETRY,
+            value,
+        });
     }
 }
 

@@ -28,18 +28,35 @@ pub struct Distribution {
 }
 
 impl Distribution {
+    /// Its figures by name.
+    pub(crate) fn named(&self) -> [(&'static str, f64); 6] {
+        [
+            ("min", self.min),
+            ("mean", self.mean),
+            ("p50", self.p50),
+            ("p95", self.p95),
+            ("p99", self.p99),
+            ("max", self.max),
+        ]
+    }
+
     /// Of times, in milliseconds; `None` if there are none.
     pub(crate) fn of_ms(times: &Histogram) -> Option<Self> {
-        let at = |permille| times.quantile(permille).map(Duration::as_millis_f64);
-        let mean = times.sum().as_nanos() as f64 / times.count() as f64 / 1e6;
+        Self::of(times, 1e6)
+    }
+
+    /// Of values of which `scale` parts are a unit; `None` if there are none.
+    pub(crate) fn of(values: &Histogram, scale: f64) -> Option<Self> {
+        let in_units = |parts: Duration| parts.as_nanos() as f64 / scale;
+        let at = |permille| values.quantile(permille).map(in_units);
         Some(Self {
-            count: times.count(),
-            min: times.min()?.as_millis_f64(),
-            mean: millionths(mean),
+            count: values.count(),
+            min: in_units(values.min()?),
+            mean: millionths(values.sum().as_nanos() as f64 / values.count() as f64 / scale),
             p50: at(500)?,
             p95: at(950)?,
             p99: at(990)?,
-            max: times.max().as_millis_f64(),
+            max: in_units(values.max()),
         })
     }
 }

@@ -150,12 +150,13 @@ pub fn topology(plan: &Plan) -> Topology {
     }
 }
 
-/// The hosts, by their index, that a flow, a probe or a program is at.
+/// The hosts, by their index, that a flow, a probe, an application or a program is at.
 fn ends(plan: &Plan) -> BTreeSet<usize> {
     let flows = plan.flows.iter().flat_map(|f| [f.from, f.to]);
     let probes = plan.probes.iter().flat_map(|p| [p.from, p.to]);
+    let apps = plan.apps.iter().flat_map(|a| [a.from, a.to]);
     let commands = plan.commands.iter().map(|c| c.host);
-    let at = flows.chain(probes).chain(commands);
+    let at = flows.chain(probes).chain(apps).chain(commands);
     at.map(|host| host.0).collect()
 }
 
@@ -173,7 +174,7 @@ fn split(plan: &Plan, flow: &FlowPlan) -> Option<TopologySplit> {
         proxy: proxy.name.clone(),
         hosts: [flow.from, proxy.host, flow.to].map(name),
         controls: [
-            flow.cc.to_string(),
+            flow.transport.control_words(),
             onward.cc.to_string() + &given.collect::<String>(),
         ],
     })

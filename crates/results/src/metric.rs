@@ -105,6 +105,11 @@ pub fn metrics(summary: &RunSummary) -> Vec<Metric> {
         list.count(e, "peak_backlog_bytes", queue.peak_backlog_bytes);
         list.maybe(e, "probability", queue.probability);
     }
+    for source in &summary.sources {
+        for in_window in std::iter::once(source).chain(&source.windows) {
+            list.telemetry(&in_window.name, &in_window.telemetry);
+        }
+    }
     for probe in &summary.probes {
         list.distribution(&probe.name, "rtt_ms", probe.rtt_ms.as_ref());
         list.count(&probe.name, "lost", probe.lost);
@@ -280,7 +285,7 @@ impl List {
 
     fn telemetry(&mut self, entity: &str, fields: &[TelemetrySummary]) {
         for field in fields {
-            for (part, value) in [("min", field.min), ("mean", field.mean), ("max", field.max)] {
+            for (part, value) in field.figures.named() {
                 self.maybe(entity, &format!("{}.{part}", field.name), Some(value));
             }
         }
@@ -314,14 +319,7 @@ impl List {
 
     fn distribution(&mut self, entity: &str, metric: &str, of: Option<&Distribution>) {
         let Some(d) = of else { return };
-        for (part, value) in [
-            ("min", d.min),
-            ("mean", d.mean),
-            ("p50", d.p50),
-            ("p95", d.p95),
-            ("p99", d.p99),
-            ("max", d.max),
-        ] {
+        for (part, value) in d.named() {
             self.maybe(entity, &format!("{metric}.{part}"), Some(value));
         }
     }

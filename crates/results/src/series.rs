@@ -8,11 +8,13 @@
 //! `cwnd_packets`, `in_flight_packets`, `pacing_rate_mbit`, the counters
 //! `retransmissions`, `ce_marks`, `drops`, and what its sender's congestion control
 //! reports of itself: of Prague, `alpha` (0..1).
-//! Of a queue: `sojourn_ms` (mean), `sojourn_max_ms`, with two bands also
-//! `sojourn_classic_ms`, `sojourn_classic_max_ms`, `sojourn_low_latency_ms`,
-//! `sojourn_low_latency_max_ms`; `throughput_mbit`, `backlog_packets`,
+//! Of a queue: `sojourn_ms` (mean), `sojourn_max_ms`, with several bands also
+//! `sojourn_BAND_ms` and `sojourn_BAND_max_ms` of each (of DualPI2, `classic` and
+//! `low_latency`); `throughput_mbit`, `backlog_packets`,
 //! `backlog_bytes`, `probability`, and the counters `marks`, `drops`.
 //! Of a probe: `rtt_ms` and the counter `lost`.
+//! Of whatever reports of itself: its fields, of a sample the mean, of a gauge the last value,
+//! of a counter the sum.
 //!
 //! A row covers the interval that *ends* at `t_s`. A gauge without a sample
 //! and a counter at zero have no row.

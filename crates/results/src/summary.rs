@@ -10,8 +10,10 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::distribution::Distribution;
 use crate::signals::SignalSummary;
+pub use telemetry::{FieldFigures, SourceSummary, TelemetrySummary};
 pub use topology::{Topology, TopologyElement, TopologyHost, TopologyLink, TopologySplit};
 
+mod telemetry;
 mod topology;
 
 /// The metrics of one run. `summary.json` is this.
@@ -45,6 +47,9 @@ pub struct RunSummary {
     pub windows: Vec<FlowInWindow>,
     /// One per queue that saw a packet, in the order of the name table.
     pub queues: Vec<QueueSummary>,
+    /// What other sources than flows report of themselves, in the order of the name table.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<SourceSummary>,
     /// One per latency probe.
     #[serde(default)]
     pub probes: Vec<ProbeSummary>,
@@ -220,27 +225,6 @@ pub struct FlowInWindow {
     pub telemetry: Vec<TelemetrySummary>,
 }
 
-/// A quantity that a sender reports of itself, over its samples in the window.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct TelemetrySummary {
-    /// Its column among the series, with its unit: `alpha`, `noted_mbit`.
-    pub name: String,
-    /// Its unit; empty if it has none.
-    pub unit: String,
-    /// What it is.
-    pub about: String,
-    /// Title of the chart that it shares with others of its unit; empty if it is drawn
-    /// alone.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub chart: String,
-    /// Mean.
-    pub mean: f64,
-    /// Least.
-    pub min: f64,
-    /// Greatest.
-    pub max: f64,
-}
-
 /// How often each change of congestion state happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecoverySummary {
@@ -311,7 +295,7 @@ pub struct QueueSummary {
     /// Distribution function of the sojourn: pairs (ms, share of packets that
     /// waited at most so long), rising, at most 200.
     pub sojourn_cdf: Vec<(f64, f64)>,
-    /// The bands apart, where the queue has more than one that saw packets.
+    /// The bands apart that saw packets, where those are more than one.
     pub bands: Vec<BandSummary>,
     /// CE marks in the window.
     pub marks: MarkCounts,
@@ -329,7 +313,7 @@ pub struct QueueSummary {
 /// One band of a queue.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BandSummary {
-    /// `classic` or `low_latency`.
+    /// Its name among those of its queue: of DualPI2 `classic` or `low_latency`.
     pub name: String,
     /// Packets let go in the window.
     pub packets: u64,

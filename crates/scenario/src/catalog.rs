@@ -19,7 +19,12 @@ macro_rules! files {
 
 /// Every file below `catalog/`, in order of name; a test keeps it so.
 const FILES: &[(&str, &str)] = files![
+    "bbr/draft.toml",
+    "bbr/nsperf.toml",
     "bufferbloat.toml",
+    "cake/isolation.toml",
+    "cake/overhead.toml",
+    "cake/tins.toml",
     "compare/aa.toml",
     "compare/s1.toml",
     "dalbe/baselines.toml",
@@ -59,6 +64,8 @@ const FILES: &[(&str, &str)] = files![
     "l4s-tests/s6.toml",
     "lone-prague.toml",
     "lossy-path.toml",
+    "mami/fixed-link.csv",
+    "mami/fixed-link.toml",
     "mami/plus.csv",
     "mami/plus.toml",
     "mami/spin-burst-loss.toml",
@@ -89,6 +96,7 @@ const FILES: &[(&str, &str)] = files![
     "prague-beside-cubic.toml",
     "quic-beside-tcp.toml",
     "rate-step.toml",
+    "requests.toml",
     "shared-queue.toml",
     "two-bottlenecks.toml",
 ];

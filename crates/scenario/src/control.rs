@@ -123,16 +123,22 @@ impl Control {
 
 /// Says of an algorithm that we do not have that the kernel's may be asked for.
 fn offer_kernel(error: WordError, first: Option<Word<'_>>) -> WordError {
-    const OF_KERNELS: [&str; 6] = ["bbr", "bic", "highspeed", "htcp", "illinois", "westwood"];
+    const OF_KERNELS: [&str; 4] = ["bic", "highspeed", "htcp", "illinois"];
     let lower = first.map(|word| word.text.to_ascii_lowercase());
     match lower.as_deref() {
+        // Not in capitals.
         Some("bbr") => error.with_help(
-            "BBR is not simulated: `kernel:bbr` is the kernel's own and `quic:bbr` quinn's, \
-             which the live engine runs",
+            "write `bbr`; `kernel:bbr` is the kernel's own and `quic:bbr` quinn's, which the \
+             live engine runs",
         ),
-        Some(name @ ("bbr2" | "bbr3" | "bbrv2" | "bbrv3")) => error.with_help(format!(
-            "BBR is not simulated; `kernel:{name}` is that of a kernel which has it, for the \
-             live engine, `kernel:bbr` the one that Linux has"
+        Some("bbr1" | "bbrv1") => error.with_help("write `bbr variant v1`"),
+        Some(name @ ("bbr2" | "bbrv2")) => error.with_help(format!(
+            "version 2 is not simulated, and `bbr variant draft-06` is version 3; \
+             `kernel:{name}` is that of a kernel which has it, for the live engine"
+        )),
+        Some(name @ ("bbr3" | "bbrv3")) => error.with_help(format!(
+            "write `bbr variant draft-06` or `bbr variant linux-v3`; `kernel:{name}` is that \
+             of a kernel which has it, for the live engine"
         )),
         Some(name) if OF_KERNELS.contains(&name) => error.with_help(format!(
             "write `kernel:{name}` for the kernel's own, which the live engine runs"
@@ -203,8 +209,15 @@ mod tests {
 
     #[test]
     fn an_algorithm_that_only_kernels_have_is_offered_as_the_kernels() {
-        let error = Control::parse("bbr").unwrap_err();
-        assert!(error.help.unwrap().contains("`kernel:bbr`"));
+        for (words, help) in [
+            ("htcp", "`kernel:htcp`"),
+            ("BBR", "`kernel:bbr`"),
+            ("bbr3", "`bbr variant draft-06`"),
+            ("bbrv1", "`bbr variant v1`"),
+        ] {
+            let error = Control::parse(words).unwrap_err();
+            assert!(error.help.unwrap().contains(help), "{words}");
+        }
         assert_eq!(Control::parse("cubik").unwrap_err().help, None);
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::plan::{FlowPlan, NamedElement, Plan, ecn_mode_word};
 
 impl Plan {
-    /// Hosts, links with their elements in order of travel, flows and probes,
+    /// Hosts, links with their elements in order of travel, flows, applications and probes,
     /// a line each.
     pub fn drawing(&self) -> String {
         let mut text = String::new();
@@ -34,6 +34,12 @@ impl Plan {
                 Some(via) => writeln!(text, ", via {}", self.proxies[via.proxy].name).ok(),
                 None => writeln!(text).ok(),
             };
+        }
+        for app in &self.apps {
+            let (from, to) = (end(app.from), end(app.to));
+            writeln!(text, "app {}", app.name).ok();
+            let control = app.transport.control_words();
+            writeln!(text, "  {from} <-> {to}   {}, {control}", app.spec).ok();
         }
         for probe in &self.probes {
             let (from, to) = (end(probe.from), end(probe.to));
@@ -74,12 +80,9 @@ fn chain(elements: &[NamedElement]) -> String {
 fn flow_words(flow: &FlowPlan) -> String {
     let mut words = format!(
         "{}, {}, ECN {}",
-        match flow.transport.modelled() {
-            Some(spec) => spec.to_string(),
-            None => flow.cc.to_string(),
-        },
+        flow.transport.control_words(),
         flow.traffic,
-        ecn_mode_word(flow.ecn)
+        ecn_mode_word(flow.transport.ecn())
     );
     if flow.dscp != 0 {
         write!(words, ", DSCP {}", flow.dscp).ok();

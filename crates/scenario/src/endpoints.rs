@@ -18,8 +18,16 @@ pub const ASKER_PORTS: u16 = 60_000;
 pub const PROBE_PORTS: u16 = 2_112;
 /// Most probes of a run.
 pub const MAX_PROBES: usize = 2_800;
+/// Ports of the ends of applications that answer; application `i` has the `i`th. The first
+/// that need no right (IP_UNPRIVILEGED_PORT_START of Linux).
+pub const APP_PORTS: u16 = 1_024;
+/// Ports of the ends of applications that begin, where they send datagrams; connections are
+/// opened from free ones.
+pub const APP_CALLER_PORTS: u16 = 63_000;
+/// Most applications of a run, which have connections without number.
+pub const MAX_APPS: usize = 1_000;
 
-/// The two ends of a flow or probe.
+/// The two ends of a flow, probe or application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ends {
     /// Who opens the flow, or asks.
@@ -89,6 +97,19 @@ impl Plan {
         Ends {
             opener: end(probe.from, ASKER_PORTS + i as u16),
             answerer: end(probe.to, PROBE_PORTS + i as u16),
+        }
+    }
+
+    /// The ends of application `i`, which is one of the first [`MAX_APPS`].
+    ///
+    /// # Panics
+    /// If the plan has no such application.
+    pub fn app_ends(&self, i: usize) -> Ends {
+        let app = &self.apps[i];
+        let end = |host, port| (host, self.address(host, app.ip, port));
+        Ends {
+            opener: end(app.from, APP_CALLER_PORTS + i as u16),
+            answerer: end(app.to, APP_PORTS + i as u16),
         }
     }
 

@@ -40,6 +40,7 @@ mod plan;
 mod rates;
 mod refusal;
 mod set;
+mod short_tables;
 mod source;
 mod start;
 mod transport;
@@ -58,14 +59,15 @@ pub use load::{FileKind, Loaded, load};
 pub use lone_link::lone_link;
 pub use named_files::NamedFiles;
 pub use names::NameTable;
+pub use narrows_app::{APP_KINDS, APP_REPORTS, AppSpec};
 pub use narrows_aqm::QUEUE_KINDS;
 pub use narrows_path::ELEMENT_KINDS;
 pub use notes::notes;
 pub use parts::{Control, EcnMode, ElementSpec, HostModel, Segmentation, SignalSpec, Traffic};
 pub use plan::{
-    CapturePlan, CapturePoint, CommandPlan, Datapath, FlowPlan, HostIndex, HostPlan, IpVersion,
-    LegPlan, LinkIndex, LinkPlan, NamedElement, ObserverPlan, Origin, Plan, ProbePlan, ProxyPlan,
-    SignalPlan, TapPlan, TimedChange, ViaPlan, Window, WindowPlan, ecn_mode_word,
+    AppPlan, CapturePlan, CapturePoint, CommandPlan, Datapath, FlowPlan, HostIndex, HostPlan,
+    IpVersion, LegPlan, LinkIndex, LinkPlan, NamedElement, ObserverPlan, Origin, Plan, ProbePlan,
+    ProxyPlan, SignalPlan, TapPlan, TimedChange, ViaPlan, Window, WindowPlan, ecn_mode_word,
 };
 pub use refusal::{Refusal, nearest};
-pub use transport::{SpinUse, Transport};
+pub use transport::{QuicOptions, SpinUse, TcpOptions, Transport};

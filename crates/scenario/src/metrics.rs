@@ -6,11 +6,11 @@
 
 mod list;
 
-use narrows_core::TelemetryField;
+use narrows_core::{Reduce, TelemetryField};
 
 use crate::plan::Plan;
 pub(crate) use list::TECHNIQUES;
-use list::{ELEMENT, FLOW, MARK, OBSERVER, PROBE, QUEUE, RUN, WINDOW};
+use list::{APP, ELEMENT, FLOW, MARK, OBSERVER, PROBE, QUEUE, RUN, WINDOW};
 use narrows_path::Reports;
 
 /// Metrics of one kind of entity.
@@ -46,10 +46,12 @@ pub struct MetricWord {
 }
 
 /// The words that names of metrics share; what congestion controls and proxies report of
-/// themselves is `telemetry`.
+/// themselves is `telemetry`, a band of a queue `band`, what applications report as samples,
+/// counters and gauges `app_sample`, `app_counter` and `app_gauge`.
 pub fn words() -> Vec<MetricWord> {
     let listed = list::WORDS.iter().map(|(word, _)| *word);
-    let all = std::iter::once(TELEMETRY).chain(listed);
+    let of_apps = OF_APPS.into_iter().map(|(word, _)| word);
+    let all = [BAND, TELEMETRY].into_iter().chain(of_apps).chain(listed);
     all.filter_map(|word| {
         let choices = choices(word)?;
         Some(MetricWord { word, choices })
@@ -58,6 +60,14 @@ pub fn words() -> Vec<MetricWord> {
 }
 
 const TELEMETRY: &str = "telemetry";
+const BAND: &str = "band";
+
+/// What applications report of themselves, by how it is reduced.
+const OF_APPS: [(&str, Reduce); 3] = [
+    ("app_sample", Reduce::Sample),
+    ("app_counter", Reduce::Counter),
+    ("app_gauge", Reduce::Gauge),
+];
 
 /// What `word` stands for, if it is one of [`words`].
 fn choices(word: &str) -> Option<Vec<String>> {
@@ -66,12 +76,32 @@ fn choices(word: &str) -> Option<Vec<String>> {
         let all = reported.iter().chain(narrows_pep::TELEMETRY);
         return Some(all.map(TelemetryField::column).collect());
     }
+    if word == BAND {
+        let bands = narrows_aqm::bands().into_iter();
+        return Some(bands.map(str::to_owned).collect());
+    }
+    if let Some((_, reduce)) = OF_APPS.iter().find(|(of_apps, _)| *of_apps == word) {
+        let kinds = narrows_app::APP_REPORTS.iter();
+        let reported = kinds.flat_map(|(_, fields)| *fields);
+        let mut columns = Vec::new();
+        for column in reported
+            .filter(|f| f.reduce == *reduce)
+            .map(TelemetryField::column)
+        {
+            if !columns.contains(&column) {
+                columns.push(column);
+            }
+        }
+        return Some(columns);
+    }
     let (_, listed) = list::WORDS.iter().find(|(w, _)| *w == word)?;
     Some(listed.iter().map(|c| (*c).to_owned()).collect())
 }
 
 /// All kinds of entities, in the order in which a summary has them.
-pub const KINDS: [MetricKind; 8] = [RUN, FLOW, WINDOW, QUEUE, ELEMENT, PROBE, MARK, OBSERVER];
+pub const KINDS: [MetricKind; 9] = [
+    RUN, FLOW, WINDOW, QUEUE, ELEMENT, APP, PROBE, MARK, OBSERVER,
+];
 
 impl MetricEntry {
     /// Every name that it covers, in a run of `flows` flows.
@@ -131,6 +161,8 @@ pub(crate) struct Entity {
     pub(crate) kind: MetricKind,
     /// Of an observer, the techniques that it keeps; all if empty.
     pub(crate) techniques: Vec<String>,
+    /// Of an application, what it reports.
+    pub(crate) reports: Option<&'static [TelemetryField]>,
 }
 
 impl Entity {
@@ -142,9 +174,8 @@ impl Entity {
             let of = name.strip_prefix("observe/")?.split_once('/')?.0;
             let observer = plan.observers.iter().find(|o| o.name == of)?;
             (!plan.commands.is_empty()).then(|| Self {
-                name: name.to_owned(),
-                kind: OBSERVER,
                 techniques: observer.techniques.clone(),
+                ..Self::of(name.to_owned(), OBSERVER)
             })
         };
         known.or_else(foreign)
@@ -155,6 +186,7 @@ impl Entity {
             name,
             kind,
             techniques: Vec::new(),
+            reports: None,
         }
     }
 
@@ -186,6 +218,19 @@ impl Entity {
             };
             all.push(Self::of(element.name.clone(), kind));
         }
+        for app in &plan.apps {
+            let whole = format!("app/{}", app.name);
+            let windows = plan
+                .windows
+                .iter()
+                .map(|w| format!("window/{}/{whole}", w.name));
+            for name in std::iter::once(whole.clone()).chain(windows) {
+                all.push(Self {
+                    reports: Some(app.spec.reports()),
+                    ..Self::of(name, APP)
+                });
+            }
+        }
         for probe in &plan.probes {
             all.push(Self::of(format!("probe/{}", probe.name), PROBE));
         }
@@ -199,19 +244,25 @@ impl Entity {
             for flow in &plan.flows {
                 let name = format!("observe/{}/{}", observer.name, flow.name);
                 all.push(Self {
-                    name,
-                    kind: OBSERVER,
                     techniques: observer.techniques.clone(),
+                    ..Self::of(name, OBSERVER)
                 });
             }
         }
         all
     }
 
-    /// Whether it has this metric: of its kind, and of an observer by a technique
-    /// that it keeps.
+    /// Whether it has this metric: of its kind, of an observer by a technique that it keeps,
+    /// of an application by what it reports.
     pub(crate) fn has(&self, metric: &str, flows: usize) -> bool {
-        self.kind.entry(metric, flows).is_some() && self.keeps(metric)
+        let reported = |fields: &[TelemetryField]| {
+            let metric = metric.replace('/', ".");
+            let mut names = fields.iter().flat_map(TelemetryField::metrics);
+            names.any(|name| name == metric)
+        };
+        self.kind.entry(metric, flows).is_some()
+            && self.keeps(metric)
+            && self.reports.is_none_or(reported)
     }
 
     /// Whether an observer keeps the technique that `metric` is of.

@@ -7,7 +7,7 @@ use narrows_core::EntityId;
 use crate::plan::Plan;
 
 /// The full names of a run's entities: `host/…`, `link/…`, elements
-/// (`link/…/up/…`, of two-way boxes `link/…/…`, `tap/…`), `flow/…`, `probe/…`, in this order.
+/// (`link/…/up/…`, of two-way boxes `link/…/…`, `tap/…`), `flow/…`, `probe/…`, `app/…`, in this order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NameTable {
     names: Vec<String>,
@@ -32,6 +32,9 @@ impl NameTable {
         }
         for probe in &plan.probes {
             table.add(format!("probe/{}", probe.name));
+        }
+        for app in &plan.apps {
+            table.add(format!("app/{}", app.name));
         }
         table
     }

@@ -1,9 +1,12 @@
-//! A scenario in a line: `--link` and `--flow` without a file.
+//! A scenario in a line: `--link`, `--flow` and `--app` without a file.
+
+use narrows_app::APP_KINDS;
+use narrows_units::Parameter;
 
 use crate::check::Labels;
-use crate::document::{Flow, keys};
+use crate::document::{AppKeys, Flow, keys};
 use crate::draft::Draft;
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, one_of};
 use crate::source::Spot;
 use crate::tree::{Node, Value, split_label};
 
@@ -12,6 +15,9 @@ const DURATION: &str = "60s";
 
 /// Keys of `[[flow]]` that no word of `--flow` begins.
 const NO_WORDS: [&str; 3] = ["name", "cc", "host_model"];
+
+/// Keys of `[[app]]` that no word of `--app` begins.
+const NO_WORDS_OF_APP: [&str; 3] = ["name", "kind", "host_model"];
 
 /// Which way an element of a lone link is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,11 +51,13 @@ pub(crate) fn element(text: &str) -> (Side, Spot) {
 /// Each of `links` is an element in words, in both directions unless `up` or
 /// `down` is written before it. Each of `flows` is a congestion control in words,
 /// a name with a colon before it if wanted, and keys of a flow after it:
-/// `second: cubic ecn on start 1s`.
-pub(crate) fn draft(links: &[String], flows: &[String]) -> Result<Draft, Refusal> {
-    if flows.is_empty() && !links.is_empty() {
+/// `second: cubic ecn on start 1s`. Each of `apps` is a kind of application, a name with a
+/// colon before it if wanted, and keys of it after it: `api: request response 1Mb`.
+pub(crate) fn draft(links: &[String], flows: &[String], apps: &[String]) -> Result<Draft, Refusal> {
+    if flows.is_empty() && apps.is_empty() && !links.is_empty() {
         let help = "for instance --flow prague --flow cubic";
-        return Err(Refusal::new("--flow", "nothing", "at least one flow").with_help(help));
+        let allowed = "at least one flow or --app";
+        return Err(Refusal::new("--flow", "nothing", allowed).with_help(help));
     }
     let elements = links.iter().map(|text| element(text));
     let mut names = Labels::default();
@@ -57,15 +65,22 @@ pub(crate) fn draft(links: &[String], flows: &[String]) -> Result<Draft, Refusal
         .iter()
         .map(|words| flow(words, &mut names))
         .collect::<Result<_, _>>()?;
-    let called: Vec<&str> = flows.iter().map(|(name, _)| name.as_str()).collect();
+    let mut names = Labels::default();
+    let apps: Vec<(String, Node)> = apps
+        .iter()
+        .map(|words| app(words, &mut names))
+        .collect::<Result<_, _>>()?;
+    let of_both = flows.iter().chain(&apps);
+    let called: Vec<&str> = of_both.map(|(name, _)| name.as_str()).collect();
     let called = called.join("-");
-    let flows = flows.into_iter().map(|(_, table)| table).collect();
-    Ok(Draft::of(scenario(
-        &called,
-        ("client", "server"),
-        elements.collect(),
-        flows,
-    )?))
+    let tables = |all: Vec<(String, Node)>| all.into_iter().map(|(_, table)| table).collect();
+    let ends = ("client", "server");
+    let mut root = scenario(&called, ends, elements.collect(), tables(flows))?;
+    if !apps.is_empty() {
+        let list = Node::list(tables(apps), &Spot::whole("--app", ""));
+        root.put("app", list);
+    }
+    Ok(Draft::of(root))
 }
 
 /// One link, `access`, between the hosts of these names, and `flows` over it.
@@ -133,17 +148,10 @@ fn with_bottleneck(mut nodes: Vec<Node>) -> Vec<Node> {
 fn flow(text: &str, names: &mut Labels) -> Result<(String, Node), Refusal> {
     let spot = Spot::whole("--flow", text);
     let (label, words_at) = split_label(text);
-    let keys = keys_of(text, words_at);
-    let part = |from: usize, to: usize| {
-        let part = &text[from..to];
-        let start = from + (part.len() - part.trim_start().len());
-        let part = part.trim();
-        (part, spot.at(start..start + part.len()))
-    };
-    let (cc, cc_at) = part(
-        words_at,
-        keys.first().map_or(text.len(), |(start, _)| *start),
-    );
+    let known: Vec<&str> = keys::<Flow>().to_vec();
+    let keys = keys_of(text, words_at, &known, &NO_WORDS);
+    let first = keys.first().map_or(text.len(), |(start, _)| *start);
+    let (cc, cc_at) = part(&spot, words_at, first);
     let Some(kind) = cc.split_whitespace().next() else {
         let allowed = "a congestion control, such as `cubic`";
         return Err(Refusal::at(&spot, "--flow", format!("`{text}`"), allowed));
@@ -161,27 +169,92 @@ fn flow(text: &str, names: &mut Labels) -> Result<(String, Node), Refusal> {
         ],
         &spot,
     );
+    put_values(&mut table, &spot, &keys);
+    Ok((name, table))
+}
+
+/// An application's name and table.
+fn app(text: &str, names: &mut Labels) -> Result<(String, Node), Refusal> {
+    let spot = Spot::whole("--app", text);
+    let (label, words_at) = split_label(text);
+    let kind = narrows_units::Words::new(&text[words_at..]).take();
+    let Some(kind) = kind else {
+        let kinds = one_of(APP_KINDS.iter().map(|kind| kind.name));
+        return Err(Refusal::at(&spot, "--app", format!("`{text}`"), kinds));
+    };
+    let (kind, kind_at) = part(&spot, words_at, words_at + kind.start + kind.text.len());
+    let name = names.next(label, kind).map_err(|name| {
+        let found = format!("the application `{name}` for the second time");
+        Refusal::at(&spot, "--app", found, "a name of its own")
+    })?;
+    let after = kind_at.span().end;
+    let mut table = Node::table(
+        [
+            ("name", Node::text(name.as_str(), &spot)),
+            ("kind", Node::raw(kind, kind_at)),
+            ("from", Node::text("client", &spot)),
+            ("to", Node::text("server", &spot)),
+        ],
+        &spot,
+    );
+    let of_kind = APP_KINDS.iter().filter(|known| known.name == kind);
+    let parameters = of_kind.flat_map(|known| known.parameters);
+    let mut known: Vec<&str> = keys::<AppKeys>().to_vec();
+    known.extend(parameters.flat_map(Parameter::names));
+    let keys = keys_of(text, after, &known, &NO_WORDS_OF_APP);
+    let first = keys.first().map_or(text.len(), |(start, _)| *start);
+    // A kind that is not known is refused as such.
+    let is_known = APP_KINDS.iter().any(|known| known.name == kind);
+    let (strange, at) = part(&spot, after, first);
+    if is_known && !strange.is_empty() {
+        let word = strange.split_whitespace().next().unwrap_or_default();
+        let all = known
+            .iter()
+            .copied()
+            .filter(|key| !NO_WORDS_OF_APP.contains(key));
+        let found = format!("`{word}`");
+        return Err(Refusal::at(&at, format!("app/{name}"), found, one_of(all)));
+    }
+    put_values(&mut table, &spot, &keys);
+    Ok((name, table))
+}
+
+/// The words from `from` to `to` of what is at `spot`, and their place.
+fn part(spot: &Spot, from: usize, to: usize) -> (&str, Spot) {
+    let part = &spot.text()[from..to];
+    let start = from + (part.len() - part.trim_start().len());
+    let part = part.trim();
+    (part, spot.at(start..start + part.len()))
+}
+
+/// Gives each of `keys` in `table` what stands behind it, up to the next.
+fn put_values(table: &mut Node, spot: &Spot, keys: &[(usize, &str)]) {
+    let text = spot.text();
     for (index, (start, key)) in keys.iter().enumerate() {
         let end = keys.get(index + 1).map_or(text.len(), |(next, _)| *next);
-        let value = match (*key, part(start + key.len(), end)) {
+        let value = match (*key, part(spot, start + key.len(), end)) {
             // `ecn` and `fast_open` alone switch it on.
             ("ecn" | "fast_open", ("", at)) => Node::raw("true", at),
             (_, (value, at)) => Node::raw(value, at),
         };
         table.put(key, value);
     }
-    Ok((name, table))
 }
 
-/// Where the keys of a flow stand in its words: they end the congestion control's.
-fn keys_of(text: &str, from: usize) -> Vec<(usize, &str)> {
-    let known = keys::<Flow>();
+/// Where those of the keys `known` stand in words that begin at `from` which words may begin:
+/// each ends what stands before it.
+fn keys_of<'t>(
+    text: &'t str,
+    from: usize,
+    known: &[&str],
+    no_words: &[&str],
+) -> Vec<(usize, &'t str)> {
     let mut words = narrows_units::Words::new(&text[from..]);
     let mut keys = Vec::new();
     while let Some(word) = words.take() {
         // `traffic bytes N` is one value.
         let of_traffic = word.text == "bytes" && keys.last().is_some_and(|(_, k)| *k == "traffic");
-        if known.contains(&word.text) && !NO_WORDS.contains(&word.text) && !of_traffic {
+        if known.contains(&word.text) && !no_words.contains(&word.text) && !of_traffic {
             keys.push((from + word.start, word.text));
         }
     }

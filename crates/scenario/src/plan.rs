@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use narrows_core::FlowId;
-use narrows_pep::{FirstData, Layout};
+use narrows_pep::Layout;
 use narrows_units::{Duration, Instant, Rate, Value};
 use narrows_wire::Ecn;
 use narrows_wire::efm::Profile;
@@ -16,8 +16,13 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::document::Places;
 use crate::named_files::NamedFiles;
-use crate::parts::{Control, EcnMode, EcnWord, ElementSpec, HostModel, SignalSpec, Traffic};
-use crate::transport::{SpinUse, Transport};
+use crate::parts::{Control, EcnMode, EcnWord, ElementSpec, SignalSpec};
+
+mod app;
+mod flow;
+
+pub use app::AppPlan;
+pub use flow::{FlowPlan, IpVersion, ViaPlan};
 
 /// One run, checked: names are unique, every flow has a path, every value is
 /// in range.
@@ -57,6 +62,9 @@ pub struct Plan {
     pub proxies: Vec<ProxyPlan>,
     /// Flows; a [`narrows_core::FlowId`] is the index here.
     pub flows: Vec<FlowPlan>,
+    /// Applications that are named by their kind.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub apps: Vec<AppPlan>,
     /// Latency probes.
     pub probes: Vec<ProbePlan>,
     /// Observation points, in the order in which the file first names them.
@@ -149,7 +157,8 @@ impl Value for Window {
 /// A window that flows are measured in, beside the steady one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct WindowPlan {
-    /// Its name; what flows come to in it is of the entities `window/<name>/<flow>`.
+    /// Its name; what flows and other sources come to in it is of the entities
+    /// `window/<name>/<flow>` and `window/<name>/<source>`.
     pub name: String,
     /// Its span.
     pub over: Window,
@@ -222,100 +231,6 @@ impl NamedElement {
     pub fn short_name(&self) -> &str {
         self.name.rsplit('/').next().unwrap_or(&self.name)
     }
-}
-
-/// Which Internet Protocol a flow uses.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub enum IpVersion {
-    /// IPv4.
-    #[default]
-    #[serde(rename = "4")]
-    V4,
-    /// IPv6.
-    #[serde(rename = "6")]
-    V6,
-}
-
-/// A transport connection and what is sent over it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct FlowPlan {
-    /// Its name; its entity is `flow/<name>`.
-    pub name: String,
-    /// Who sends the data.
-    pub from: HostIndex,
-    /// Who gets it.
-    pub to: HostIndex,
-    /// Who sends the first SYN: one of the two.
-    pub opens: HostIndex,
-    /// The sender's congestion control; without meaning where the traffic is
-    /// datagrams.
-    #[serde(serialize_with = "words")]
-    pub cc: Control,
-    /// What both ends ask for in the handshake.
-    #[serde(serialize_with = "ecn_words")]
-    pub ecn: EcnMode,
-    /// The code point of all of its packets, both ways.
-    pub dscp: u8,
-    /// When it is opened.
-    #[serde(serialize_with = "words")]
-    pub start: Instant,
-    /// Whether it is opened up to a round trip later, as the seed has it; see
-    /// [`Plan::for_seed`].
-    pub start_offset: bool,
-    /// When it stops sending, if before the end of the run.
-    #[serde(serialize_with = "maybe_words")]
-    pub stop: Option<Instant>,
-    /// What the application sends.
-    #[serde(serialize_with = "words")]
-    pub traffic: Traffic,
-    /// IPv4 or IPv6.
-    pub ip: IpVersion,
-    /// Whether data goes with the SYN where a cookie is known.
-    pub fast_open: bool,
-    /// How the two hosts treat this flow's segments.
-    pub host: HostModel,
-    /// What carries it.
-    #[serde(skip_serializing_if = "Transport::is_default")]
-    pub transport: Transport,
-    /// What its spin bit does, if it runs over QUIC.
-    #[serde(skip_serializing_if = "SpinUse::is_default")]
-    pub spin: SpinUse,
-    /// The proxy that it goes by, if it goes by one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub via: Option<ViaPlan>,
-}
-
-impl FlowPlan {
-    /// Whether its packets have TCP headers.
-    pub fn is_tcp(&self) -> bool {
-        self.transport == Transport::Tcp && !self.traffic.is_datagram()
-    }
-
-    /// Whether it sends for as long as it may; of a modelled flow, whose window or rate is
-    /// its definition, no faster than that.
-    pub fn is_bulk(&self) -> bool {
-        self.traffic == Traffic::Bulk
-    }
-
-    /// What decides how fast it sends, in words: its congestion control, what a
-    /// modelled flow has in its place, or `none` for datagrams.
-    pub fn control_words(&self) -> String {
-        match (self.transport.modelled(), self.traffic.is_datagram()) {
-            (Some(spec), _) => spec.to_string(),
-            (None, true) => "none".to_owned(),
-            (None, false) => self.cc.to_string(),
-        }
-    }
-}
-
-/// How a flow goes by a proxy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct ViaPlan {
-    /// Index of the proxy in [`Plan::proxies`].
-    pub proxy: usize,
-    /// When data follows the request.
-    #[serde(serialize_with = "words")]
-    pub first_data: FirstData,
 }
 
 /// A proxy that ends the connections of flows and opens others in their place.

@@ -3,14 +3,16 @@
 use crate::check::{Labels, ONLY_LINK};
 use crate::document::{Link, Scenario, keys};
 use crate::refusal::{Refusal, one_of};
+use crate::short_tables;
 use crate::source::Spot;
 use crate::tree::{Node, Value, read_value};
 
-/// The table in a flow, and at the top, whose keys are set one by one.
+/// The table in a flow or an application, and at the top, whose keys are set one by one.
 const NESTED: &str = "host_model";
 
 /// Puts `value` where `name` says; `at` is where the name was written.
 pub(crate) fn set(root: &mut Node, name: &str, at: &Spot, value: Node) -> Result<(), Refusal> {
+    short_tables::expand(root)?;
     let value = as_list(value);
     let links = names(root, "link");
     let mut parts: Vec<&str> = name.split('/').collect();
@@ -41,12 +43,12 @@ pub(crate) fn set(root: &mut Node, name: &str, at: &Spot, value: Node) -> Result
         [kind, thing, ref rest @ ..] if known.contains(&kind) => {
             let table = find(root, kind, thing, at)?;
             match (kind, rest) {
-                (_, []) | ("flow", [NESTED]) => return one_more(),
+                (_, []) | ("flow" | "app", [NESTED]) => return one_more(),
                 ("link", [direction @ ("up" | "down"), element]) => {
                     let path = format!("link/{thing}/{direction}");
                     return set_element(table, direction, element, &path, at, value);
                 }
-                ("flow", [NESTED, key]) => table.put_in(NESTED, key, value),
+                ("flow" | "app", [NESTED, key]) => table.put_in(NESTED, key, value),
                 (_, [key]) => table.put(key, value),
                 _ => return Err(unknown(at, name, "a name such as flow/prague/cc")),
             }

@@ -177,6 +177,17 @@ impl Node {
         }
     }
 
+    /// Takes a key and its value out of a table.
+    pub(crate) fn take(&mut self, key: &str) -> Option<Self> {
+        match &mut self.value {
+            Value::Table(Table(entries)) => {
+                let at = entries.iter().position(|(k, _)| k.name == key)?;
+                Some(entries.remove(at).1)
+            }
+            _ => None,
+        }
+    }
+
     /// Gives a key of a table a value; what is no table is left as it is.
     pub(crate) fn put(&mut self, key: &str, node: Self) {
         if let Value::Table(table) = &mut self.value {

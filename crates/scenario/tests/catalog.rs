@@ -100,9 +100,13 @@ fn s1_has_its_192_cells_and_96_published_ones() {
     let [first, second] = plan.flows.as_slice() else {
         panic!("two flows");
     };
-    assert_eq!(first.cc.to_string(), "prague variant 2020");
-    assert_eq!(second.cc.to_string(), "cubic");
-    assert!(plan.flows.iter().all(|f| f.ecn == EcnMode::AccEcn));
+    assert_eq!(first.transport.control_words(), "prague variant 2020");
+    assert_eq!(second.transport.control_words(), "cubic");
+    assert!(
+        plan.flows
+            .iter()
+            .all(|f| f.transport.ecn() == EcnMode::AccEcn)
+    );
     assert!(plan.flows.iter().all(|f| f.start.as_nanos() == 0));
     assert_eq!((first.dscp, second.dscp), (19, 35));
     let delay = "by dscp 19 (netem delay 80ms limit 1000000) 35 (netem delay 5ms limit 1000000)";

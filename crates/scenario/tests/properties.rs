@@ -15,6 +15,7 @@ fn element() -> impl Strategy<Value = String> {
         "by dscp 8 (netem delay 5ms) 16 (netem delay 80ms) else (netem delay 10ms)",
         "rate 1.5Mbit overhead 38 queue pfifo limit 200",
         "rate 100Mbit shaper queue cnq_codel_af",
+        "rate 100Mbit queue cake bandwidth 20Mbit dual-srchost pppoe-ptm",
         "police rate 10Mbit burst 20kb",
     ])
     .prop_map(str::to_owned);
@@ -82,6 +83,19 @@ prop_compose! {
 }
 
 prop_compose! {
+    fn app()(
+        cc in prop::sample::select(vec!["", "cc = \"prague\"\n", "cc = \"quic:cubic\"\n", "cc = \"kernel:bbr\"\necn = true\n"]),
+        request in 1u64..1_000_000,
+        response in 1u64..(1 << 40),
+        arrivals in prop::sample::select(vec!["think", "every", "poisson"]),
+        time_us in 1u64..10_000_000,
+        more in prop::sample::select(vec!["", "connection = \"new\"\n", "dscp = 46\nip = 6\n", "start = \"1s\"\nstop = \"1.5s\"\n"]),
+    ) -> String {
+        format!("from = \"client\"\nto = \"server\"\n{cc}request = {request}\nresponse = \"{response}\"\narrivals = \"{arrivals} {time_us}us\"\n{more}")
+    }
+}
+
+prop_compose! {
     fn scenario()(
         name in "[a-zA-Z0-9 \"'\\\\äß/=#-]{1,30}x",
         duration_us in 1_600_000u64..100_000_000,
@@ -90,6 +104,7 @@ prop_compose! {
         down in chain(),
         middle in any::<bool>(),
         flows in prop::collection::vec(flow(), 1..5),
+        apps in prop::collection::vec(app(), 0..3),
         address in any::<bool>(),
         command in prop::sample::select(vec!["", "run = [\"iperf3\", \"-c\", \"{server}\"]", "run = \"true\"\nstart = \"1s\"", "run = [\"a b\", \"{{x}}\", \"http://[{client/ipv6}]:80/\\\"\"]\nstop = \"1.1s\""]),
     ) -> String {
@@ -108,6 +123,9 @@ prop_compose! {
         }
         for (number, flow) in flows.iter().enumerate() {
             text.push_str(&format!("[[flow]]\nname = \"f{number}\"\n{flow}"));
+        }
+        for (number, app) in apps.iter().enumerate() {
+            text.push_str(&format!("[[request]]\nname = \"a{number}\"\n{app}"));
         }
         text
     }
@@ -210,7 +228,10 @@ fn what_is_saved_follows_what_is_changed_later() {
     again.set("flow/f/cc=prague").expect("a name");
     let plan = again.check().expect("a shorter run is one, too");
     assert_eq!(plan.measure.to_string(), "5s..15s");
-    assert_eq!(narrows_scenario::ecn_mode_word(plan.flows[0].ecn), "accecn");
+    assert_eq!(
+        narrows_scenario::ecn_mode_word(plan.flows[0].transport.ecn()),
+        "accecn"
+    );
     // What was said is kept.
     let text = SET.replace("duration", "measure = \"1s..2s\"\nduration");
     let draft = Draft::read("p.toml", text.as_bytes()).expect("TOML");
@@ -310,7 +331,9 @@ proptest! {
         draft.set("flow/f0/cc=reno").expect("a name");
         let changed = draft.check().expect("a plan");
         prop_assert_eq!(changed.duration.as_nanos(), seconds * 1_000_000_000);
-        prop_assert_eq!(changed.flows[0].cc.to_string(), "reno");
+        // Datagrams have no control to be set.
+        let control = changed.flows[0].transport.cc().unwrap_or("reno".to_owned());
+        prop_assert_eq!(control, "reno");
         prop_assert_eq!(&changed.flows[1..], &plan(&text).flows[1..]);
     }
 

@@ -1,6 +1,6 @@
 //! Flows over QUIC in scenario files.
 
-use narrows_scenario::{Draft, EcnMode, Plan, Refusal, SpinUse, Transport};
+use narrows_scenario::{Draft, Plan, Refusal, SpinUse, Transport};
 
 fn check(mtu: u32, keys: &str) -> Result<Plan, Refusal> {
     let text = format!(
@@ -23,14 +23,15 @@ fn control_or_transport_make_a_flow_one_over_quic() {
         ("transport = \"quic\"\ncc = \"quic:bbr\"", "quic:bbr"),
     ] {
         let flow = &plan(keys).flows[0];
-        assert_eq!(flow.transport, Transport::Quic, "{keys}");
-        assert_eq!(flow.cc.to_string(), control);
-        assert_eq!((flow.ecn, flow.spin), (EcnMode::Classic, SpinUse::Seed));
-        assert!(!flow.is_tcp());
+        let quic = flow.transport.quic().expect(keys);
+        assert_eq!(quic.cc.to_string(), control);
+        assert_eq!((quic.ecn, quic.spin), (true, SpinUse::Seed));
     }
-    assert!(plan("cc = \"cubic\"").flows[0].is_tcp());
-    assert!(plan("cc = \"cubic\"\ntransport = \"tcp\"").flows[0].is_tcp());
-    assert!(!plan("traffic = \"cbr rate 1Mbit\"").flows[0].is_tcp());
+    for keys in ["cc = \"cubic\"", "cc = \"cubic\"\ntransport = \"tcp\""] {
+        assert!(plan(keys).flows[0].transport.tcp().is_some());
+    }
+    let datagrams = plan("traffic = \"cbr rate 1Mbit\"");
+    assert_eq!(datagrams.flows[0].transport, Transport::Datagrams);
 }
 
 #[test]
@@ -54,8 +55,8 @@ fn a_flow_over_quic_may_stand_in_a_line() {
     let owned = |words: &[&str]| words.iter().map(|w| (*w).to_owned()).collect::<Vec<_>>();
     let draft = Draft::from_words(&owned(&["rate 10Mbit"]), &owned(&["quic:cubic spin on"]));
     let plan = draft.and_then(|d| d.check()).unwrap();
-    assert_eq!(plan.flows[0].transport, Transport::Quic);
-    assert_eq!(plan.flows[0].spin, SpinUse::On);
+    let quic = plan.flows[0].transport.quic().expect("QUIC");
+    assert_eq!(quic.spin, SpinUse::On);
 }
 
 #[test]

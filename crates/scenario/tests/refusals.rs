@@ -229,7 +229,7 @@ refused! {
     one_box_with_two_meanings: check(&GOOD.replacen("netem delay 10ms", "mtu 1400", 1)
         .replacen("netem delay 10ms", "mtu 1300", 1));
     unknown_control: check(&broken("\"cubic\"\necn", "\"cubik\"\necn"));
-    a_control_of_other_kernels: check(&broken("\"cubic\"\necn", "\"bbr\"\necn"));
+    a_control_of_other_kernels: check(&broken("\"cubic\"\necn", "\"bbr2\"\necn"));
     a_name_that_no_kernel_has: check(&broken("\"cubic\"\necn", "\"kernel:CUBIC\"\necn"));
     a_kernels_control_with_words: check(&broken("\"cubic\"\necn", "\"kernel:cubic hystart off\"\necn"));
     unknown_ecn: check(&broken("ecn   = true", "ecn   = \"acecn\""));

@@ -79,7 +79,7 @@ fn the_schema_refuses_what_the_reader_refuses_as_far_as_a_schema_can() {
     for cc in [
         "",
         "cubik",
-        "bbr",
+        "bbr2",
         "kernel:",
         "quic:reno",
         "cubics",

@@ -50,7 +50,7 @@ impl Simulation {
             // A sampler that never advances would hang the run.
             sample_interval: plan.sample_interval.max(Duration::from_micros(1)),
             paths: Paths::new(assembled.stages, own_slots),
-            hosts: Hosts::new(topology, profiles, seed, first_slot),
+            hosts: Hosts::new(topology, profiles, seed, first_slot).with_flows(plan.flows.len()),
             apps: setup.apps,
             ledgers: setup.ledgers,
             names,
@@ -78,7 +78,7 @@ fn options(socket: SocketPlan) -> Result<Options, SimError> {
         Carrier::Shared(transport) => transport,
         Carrier::Tcp(tcp) => {
             let control = tcp.control.simulated().ok_or_else(|| SimError::Kernel {
-                flow: owner.trim_start_matches("flow/").to_owned(),
+                owner: owner.clone(),
                 control: tcp.control.to_string(),
             })?;
             // Each connection gets its own addresses.
@@ -124,12 +124,12 @@ pub fn accepts(plan: &Plan) -> Result<(), SimError> {
             command: command.name.clone(),
         });
     }
-    let mut quic = plan.flows.iter().filter_map(|f| Some((f, f.cc.quic()?)));
-    if let Some((flow, control)) = quic.find(|(_, control)| !control.repeats()) {
-        return Err(SimError::Unrepeatable {
-            flow: flow.name.clone(),
-            control: control.to_string(),
-        });
+    let mut quic = plan
+        .transports()
+        .filter_map(|(owner, transport)| Some((owner, transport.quic()?.cc)));
+    if let Some((owner, control)) = quic.find(|(_, control)| !control.repeats()) {
+        let control = control.to_string();
+        return Err(SimError::Unrepeatable { owner, control });
     }
     let routes = plan.routes();
     let mut bulk = plan.flows.iter().filter(|f| f.traffic == Traffic::Bulk);
@@ -151,12 +151,14 @@ pub fn accepts(plan: &Plan) -> Result<(), SimError> {
             });
         }
     }
-    let streams = plan.flows.iter().filter(|f| f.is_tcp());
-    match streams.into_iter().find(|f| f.cc.simulated().is_none()) {
+    let mut streams = plan
+        .transports()
+        .filter_map(|(owner, transport)| Some((owner, &transport.tcp()?.cc)));
+    match streams.find(|(_, control)| control.simulated().is_none()) {
         None => Ok(()),
-        Some(flow) => Err(SimError::Kernel {
-            flow: flow.name.clone(),
-            control: flow.cc.to_string(),
+        Some((owner, control)) => Err(SimError::Kernel {
+            owner,
+            control: control.to_string(),
         }),
     }
 }

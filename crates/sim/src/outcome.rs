@@ -82,8 +82,8 @@ impl SimError {
     /// about no value of it.
     pub fn about(&self) -> String {
         match self {
-            Self::Kernel { flow, .. } | Self::Unrepeatable { flow, .. } => {
-                format!("flow/{flow}/cc")
+            Self::Kernel { owner, .. } | Self::Unrepeatable { owner, .. } => {
+                format!("{owner}/cc")
             }
             Self::KernelAtProxy { proxy, leg, .. } => format!("proxy/{proxy}/{leg}_cc"),
             Self::Command { command } => format!("command/{command}"),
@@ -100,21 +100,21 @@ impl SimError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SimError {
-    /// A flow has an algorithm that only a kernel has.
+    /// A flow or an application has an algorithm that only a kernel has.
     #[error(
-        "flow/{flow}: `{control}` runs in a kernel only; give the flow one of Narrows' own \
-         controls, kernel:reno or kernel:cubic, or run it with --engine live"
+        "{owner}: `{control}` runs in a kernel only; give it one of Narrows' own controls, \
+         kernel:reno or kernel:cubic, or run it with --engine live or kernel"
     )]
     Kernel {
-        /// The flow.
-        flow: String,
+        /// The flow or application by its full name.
+        owner: String,
         /// Its control, as written.
         control: String,
     },
     /// A proxy has an algorithm that only a kernel has.
     #[error(
         "proxy/{proxy}: `{control}` runs in a kernel only; give its {leg} leg one of Narrows' own \
-         controls, kernel:reno or kernel:cubic, or run it with --engine live"
+         controls, kernel:reno or kernel:cubic, or run it with --engine live or kernel"
     )]
     KernelAtProxy {
         /// The proxy.
@@ -124,14 +124,14 @@ pub enum SimError {
         /// Its control there, as written.
         control: String,
     },
-    /// A flow has a control that draws from the operating system.
+    /// A flow or an application has a control that draws from the operating system.
     #[error(
-        "flow/{flow}: quinn's `{control}` draws from the system's own randomness, so that no run \
-         would repeat; give the flow quic:cubic or quic:newreno, or run it with --engine live"
+        "{owner}: quinn's `{control}` draws from the system's own randomness, so that no run \
+         would repeat; give it quic:cubic or quic:newreno, or run it with --engine live"
     )]
     Unrepeatable {
-        /// The flow.
-        flow: String,
+        /// The flow or application by its full name.
+        owner: String,
         /// Its control, as written.
         control: String,
     },

@@ -107,6 +107,7 @@ fn connections_allocate_nothing_once_warm() {
         ("fq_codel", "cubic"),
         ("dualpi2", "prague"),
         ("cnq_codel_af", "prague"),
+        ("cake bandwidth 19Mbit ack-filter", "cubic"),
     ] {
         let meter = meter(
             &format!(

@@ -198,6 +198,9 @@ impl Connection {
         if let Some(mss) = decision.mss() {
             self.agreed.mss = mss.clamp(1, self.full_mss());
         }
+        if decision.set & Decision::APP_LIMITED != 0 {
+            self.mark_app_limited();
+        }
         if decision.events & Decision::SLOW_START_EXIT != 0 {
             self.emit(TcpEvent::Recovery(RecoveryEvent::SlowStartExit));
         }
@@ -205,7 +208,10 @@ impl Connection {
 
     /// Passes `event` to the algorithm.
     pub(crate) fn cwnd_event(&mut self, event: CwndEvent) {
-        let facts = self.plain_facts();
+        let mut facts = self.plain_facts();
+        if event == CwndEvent::TxStart && self.rate.is_marked_app_limited() {
+            facts.flags |= Flags::APP_LIMITED;
+        }
         let decision = self.cc.cwnd_event(&facts, event);
         self.apply(decision);
     }

@@ -148,6 +148,11 @@ impl RateSampler {
         }
     }
 
+    /// Whether what is sent now counts as application-limited.
+    pub(crate) fn is_marked_app_limited(&self) -> bool {
+        self.app_limited != 0
+    }
+
     /// Whether the application limited the sender in the sample that
     /// [`delivery_rate`](Self::delivery_rate) is of.
     pub(crate) fn is_app_limited(&self) -> bool {
@@ -170,8 +175,13 @@ impl Connection {
             && self.board.in_flight() < self.cong.cwnd
             && self.board.lost_out <= self.board.retrans_out
         {
-            self.rate.app_limited =
-                (self.rate.delivered.wrapping_add(self.board.in_flight())).max(1);
+            self.mark_app_limited();
         }
+    }
+
+    /// Samples count as application-limited until what is in flight is delivered.
+    pub(crate) fn mark_app_limited(&mut self) {
+        let end = self.rate.delivered.wrapping_add(self.board.in_flight());
+        self.rate.app_limited = end.max(1);
     }
 }

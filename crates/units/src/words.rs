@@ -206,6 +206,35 @@ impl<'a> Words<'a> {
             .ok_or_else(|| word.refused(allowed))
     }
 
+    /// Takes what stands in brackets behind the key that was just taken, as in
+    /// `queue (fq_codel flows 1)`: the words between them.
+    ///
+    /// # Errors
+    /// When no bracket opens here, or it is not closed; `allowed` says what stands in it.
+    pub fn bracketed(&mut self, allowed: &str) -> Result<Word<'a>, WordError> {
+        let word = self.peek().ok_or_else(|| self.ended(allowed))?;
+        if !word.text.starts_with('(') {
+            return Err(word.refused(allowed));
+        }
+        let mut depth = 0u32;
+        let rest = &self.line[word.start..];
+        let close = rest.bytes().position(|b| {
+            match b {
+                b'(' => depth += 1,
+                b')' => depth -= 1,
+                _ => {}
+            }
+            depth == 0
+        });
+        let close = word.start + close.ok_or_else(|| self.ended("`)`"))?;
+        self.at = close + 1;
+        let inside = &self.line[word.start + 1..close];
+        Ok(Word {
+            text: inside.trim(),
+            start: word.start + 1 + (inside.len() - inside.trim_start().len()),
+        })
+    }
+
     /// The error for a line that stops too early.
     pub fn ended(&self, allowed: impl Into<String>) -> WordError {
         let end = self.line.len();
@@ -467,5 +496,18 @@ mod tests {
             "{error}"
         );
         assert_eq!("limit x".parse::<Limit>().unwrap_err().span, 6..7);
+    }
+
+    #[test]
+    fn brackets_hold_words_and_brackets() {
+        let mut words = Words::new("queue ( a (b c) ) limit 3");
+        words.take();
+        let inside = words.bracketed("`(` and words").unwrap();
+        assert_eq!((inside.text, inside.start), ("a (b c)", 8));
+        assert_eq!(words.take().map(|w| w.text), Some("limit"));
+        for (line, at, found) in [("a", 0..1, "`a`"), ("(a (b)", 6..6, "the end of the line")] {
+            let e = Words::new(line).bracketed("`(` and words").unwrap_err();
+            assert_eq!((e.span, e.found.as_str()), (at, found));
+        }
     }
 }

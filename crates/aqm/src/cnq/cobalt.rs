@@ -7,34 +7,13 @@
 
 use narrows_units::{Draw, Duration, Instant, Rng};
 
-use crate::inverse_root::{newton_step, scaled};
+use crate::cobalt::{BLUE_DOWN, BLUE_UP};
+use crate::inverse_root::{neighbouring, scaled};
 
-/// Counts whose 1/√n is tabulated (`ISQRT_CACHE`).
-const TABLE: usize = 16;
-/// Step up of BLUE's probability, 2⁻³²: 1/256 (`p_inc`).
-const BLUE_UP: u32 = 1 << 24;
-/// Step down of BLUE's probability, 2⁻³²: 1/4096 (`p_dec`).
-const BLUE_DOWN: u32 = 1 << 20;
 /// BLUE acts above this many intervals of weighted delay (`blue_thresh`).
 const BLUE_INTERVALS: u64 = 4;
 /// No CE signal for packets that waited no longer than this many frames take.
 const MIN_FRAMES: u64 = 4;
-
-/// 1/√n · 2³² after four Newton steps each.
-const INVERSE_ROOTS: [u32; TABLE] = {
-    let mut table = [u32::MAX; TABLE];
-    let (mut count, mut inverse) = (1, u32::MAX);
-    while count < TABLE {
-        let mut step = 0;
-        while step < 4 {
-            inverse = newton_step(count as u32, inverse);
-            step += 1;
-        }
-        table[count] = inverse;
-        count += 1;
-    }
-    table
-};
 
 /// Parameters in nanoseconds.
 #[derive(Clone, Copy, Debug)]
@@ -94,10 +73,7 @@ pub(super) struct Cobalt {
 
 impl Cobalt {
     fn refresh_root(&mut self) {
-        self.inverse_root = match INVERSE_ROOTS.get(self.count as usize) {
-            Some(inverse) => *inverse,
-            None => newton_step(self.count, self.inverse_root),
-        };
+        self.inverse_root = neighbouring(self.count, self.inverse_root);
     }
 
     fn spacing(&self, params: &Params) -> u64 {
@@ -234,15 +210,6 @@ mod tests {
     }
 
     #[test]
-    fn the_table_is_one_over_root_of_n() {
-        for (n, inverse) in INVERSE_ROOTS.iter().enumerate().skip(1) {
-            let found = f64::from(*inverse) / 4_294_967_296.0;
-            let want = 1.0 / (n as f64).sqrt();
-            assert!((found - want).abs() < 1e-3, "{n}: {found} {want}");
-        }
-    }
-
-    #[test]
     fn a_flow_at_its_fair_share_is_measured_by_the_plain_target() {
         let fair = Share {
             flow: 25,
@@ -332,7 +299,7 @@ mod tests {
     fn the_count_decays_while_the_flow_rests() {
         let mut cobalt = Cobalt {
             count: 9,
-            inverse_root: INVERSE_ROOTS[9],
+            inverse_root: neighbouring(9, 0),
             next: 0,
             ..Cobalt::default()
         };

@@ -30,9 +30,9 @@ use narrows_units::{
 use self::cobalt::{Cobalt, Params, Share};
 use crate::codel;
 use crate::flows::FlowHash;
+use crate::link_facts::LinkFacts;
 use crate::meter::Meter;
 use crate::reading::{self, Parameters};
-use crate::spec::LinkFacts;
 
 /// Packets (`cnq_init`).
 const LIMIT: u32 = 10_240;
@@ -314,12 +314,6 @@ impl Queue for Cnq {
 
     fn counts(&self) -> QueueCounts {
         self.meter.counts
-    }
-
-    /// 1 for packets that went by the sparse queue is not counted: a cheap nasty
-    /// queue promises no low latency to any class of traffic.
-    fn band_of(&self, _packet: &Packet) -> u8 {
-        0
     }
 
     fn link_rate_changed(&mut self, rate: Rate) {

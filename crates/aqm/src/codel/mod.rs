@@ -19,9 +19,9 @@ use narrows_units::{
 pub use law::Selector;
 pub(crate) use law::{Codel, Params, Source};
 
+use crate::link_facts::LinkFacts;
 use crate::meter::Meter;
 use crate::reading::{self, Parameters};
-use crate::spec::LinkFacts;
 use crate::waiting::Waiting;
 
 /// Acceptable standing delay, RFC 8289 §4.3.

@@ -224,18 +224,26 @@ fn fits_kernel(time: &Duration) -> bool {
     (1_000..=4_000_000_000).contains(&time.as_nanos())
 }
 
-fn gain(words: &mut Words<'_>) -> Result<f64, WordError> {
-    words.value_where(
-        "a gain in Hz from 1/256 to 8388607, such as 0.16",
-        |hz: &f64| (1.0 / 256.0..=MAX_GAIN).contains(hz),
-    )
+/// What a gain of PI may be.
+pub(crate) const GAIN_ALLOWED: &str = "a gain in Hz from 1/256 to 8388607, such as 0.16";
+/// What a time of PI may be.
+pub(crate) const TIME_ALLOWED: &str = "a time from 1us to 4s";
+
+/// A gain of PI in Hz.
+pub(crate) fn gain(words: &mut Words<'_>) -> Result<f64, WordError> {
+    words.value_where(GAIN_ALLOWED, |hz: &f64| {
+        (1.0 / 256.0..=MAX_GAIN).contains(hz)
+    })
 }
 
-fn time(words: &mut Words<'_>) -> Result<Duration, WordError> {
-    words.value_where("a time from 1us to 4s", fits_kernel)
+/// A time of PI.
+pub(crate) fn time(words: &mut Words<'_>) -> Result<Duration, WordError> {
+    words.value_where(TIME_ALLOWED, fits_kernel)
 }
 
 impl Parameters for DualPi2Config {
+    const BANDS: &'static [&'static str] = &["classic", "low_latency"];
+
     const PARAMETERS: &'static [Parameter] = &[
         Parameter::new(
             "variant linux|linux-2020|rfc9332",
@@ -310,35 +318,35 @@ impl Parameters for DualPi2Config {
         Parameter::new(
             "max_rtt TIME [typical_rtt TIME]",
             ParameterKind::Time,
-            "a time from 1us to 4s",
+            TIME_ALLOWED,
             "none",
             "Round trips from which target, tupdate, alpha and beta are derived",
         ),
         Parameter::new(
             "target TIME",
             ParameterKind::Time,
-            "a time from 1us to 4s",
+            TIME_ALLOWED,
             "15ms",
             "Delay of the classic queue that PI steers to",
         ),
         Parameter::new(
             "tupdate TIME",
             ParameterKind::Time,
-            "a time from 1us to 4s",
+            TIME_ALLOWED,
             "16ms",
             "Period of PI's update",
         ),
         Parameter::new(
             "alpha ALPHA",
             ParameterKind::Number("Hz"),
-            "a gain in Hz from 1/256 to 8388607, such as 0.16",
+            GAIN_ALLOWED,
             "0.16015625",
             "Integral gain",
         ),
         Parameter::new(
             "beta BETA",
             ParameterKind::Number("Hz"),
-            "a gain in Hz from 1/256 to 8388607, such as 0.16",
+            GAIN_ALLOWED,
             "3.19921875",
             "Proportional gain",
         ),

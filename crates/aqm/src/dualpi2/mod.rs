@@ -20,8 +20,8 @@
 //! Sources: RFC 9332 Appendix A; Linux net/sched/sch_dualpi2.c v6.17;
 //! L4STeam/linux of 2020.
 
-mod config;
-mod pi;
+pub(crate) mod config;
+pub(crate) mod pi;
 
 use std::collections::VecDeque;
 
@@ -33,9 +33,9 @@ pub use config::{DualPi2Config, Percent, StepThreshold, Variant};
 use pi::{ONE, Pi};
 
 use crate::jiffies;
+use crate::link_facts::LinkFacts;
 use crate::meter::Meter;
-use crate::reading;
-use crate::spec::LinkFacts;
+use crate::reading::{self, Parameters};
 
 /// Packets that may wait (`dualpi2_reset_default`, Linux v6.17).
 const LINUX_LIMIT: u32 = 10_000;
@@ -332,7 +332,7 @@ fn ramp(delay: Duration) -> u64 {
 }
 
 /// RFC 9332 Figure 4: true as often as `likelihood` asks, evenly spread.
-fn recur(count: &mut u64, likelihood: u64) -> bool {
+pub(crate) fn recur(count: &mut u64, likelihood: u64) -> bool {
     *count += likelihood;
     if *count > ONE {
         *count -= ONE;
@@ -418,6 +418,10 @@ impl Queue for DualPi2 {
 
     fn probability(&self) -> f64 {
         self.pi.probability() as f64 / ONE as f64
+    }
+
+    fn bands(&self) -> &'static [&'static str] {
+        DualPi2Config::BANDS
     }
 
     fn band_of(&self, packet: &Packet) -> u8 {

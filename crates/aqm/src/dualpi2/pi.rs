@@ -6,7 +6,7 @@ use super::config::{DualPi2Config, Variant};
 /// Probability 1 as Linux has it (`MAX_PROB`); 2³² − 1.
 const MAX_PROBABILITY: u32 = u32::MAX;
 /// 2³², the scale of probabilities.
-pub(super) const ONE: u64 = 1 << 32;
+pub(crate) const ONE: u64 = 1 << 32;
 /// Linux divides the sum of its products by 2⁶ (`ALPHA_BETA_GRANULARITY`).
 const LINUX_DIVISOR: u64 = 64;
 /// The module of 2020 divided each product by 2⁷ − 1, which halves the gains
@@ -15,7 +15,7 @@ const LINUX_2020_DIVISOR: i64 = 127;
 
 /// A PI controller and its state.
 #[derive(Clone, Debug)]
-pub(super) struct Pi {
+pub(crate) struct Pi {
     variant: Variant,
     target: i64,
     alpha: u64,

@@ -8,7 +8,7 @@ use narrows_units::{
 };
 
 use crate::codel::{self, Selector};
-use crate::reading::Parameters;
+use crate::reading::{self, Parameters};
 
 /// Packets in all flows together, RFC 8290 §5.2.3.
 const LIMIT: u32 = 10_240;
@@ -172,15 +172,10 @@ impl Parameters for FqCodelConfig {
 
     /// The number of flows is fixed when the queue is made.
     fn check_change(&self, old: &Self, line: &str) -> Result<(), WordError> {
-        if old.flows == self.flows {
-            return Ok(());
+        match old.flows == self.flows {
+            true => Ok(()),
+            false => Err(reading::kept(line, "flows", old.flows)),
         }
-        let start = line.find("flows").unwrap_or(0);
-        let span = start..line.len().min(start + "flows".len());
-        Err(
-            WordError::new(span, "`flows`", format!("flows {}", old.flows))
-                .with_help("a running fq_codel keeps its number of flows"),
-        )
     }
 
     fn marking_step(&self) -> Option<Duration> {

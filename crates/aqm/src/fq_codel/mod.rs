@@ -15,17 +15,15 @@ pub use config::FqCodelConfig;
 
 use crate::codel::{Codel, Params, Source};
 use crate::flows::FlowHash;
+use crate::link_facts::LinkFacts;
 use crate::meter::Meter;
 use crate::reading;
-use crate::spec::LinkFacts;
+use crate::rounds::Rounds;
 
 /// One bucket of the hash.
 #[derive(Debug, Default)]
 struct Flow {
     packets: VecDeque<Box<Packet>>,
-    deficit: i64,
-    /// On one of the two lists.
-    listed: bool,
     codel: Codel,
 }
 
@@ -34,15 +32,13 @@ struct Flow {
 pub(crate) struct FqCodel {
     config: FqCodelConfig,
     frame: u32,
-    quantum: i64,
     params: Params,
     hash: FlowHash,
     flows: Vec<Flow>,
     /// Bytes per flow, apart from the flows so that the search for the
     /// fattest reads little memory.
     backlogs: Vec<u32>,
-    new: VecDeque<u32>,
-    old: VecDeque<u32>,
+    rounds: Rounds,
     meter: Meter,
     over_limit: bool,
 }
@@ -68,19 +64,11 @@ impl Source for View<'_> {
     }
 }
 
-/// The bucket of `packet`: the hash scaled to the number of `flows`.
-fn bucket(hash: FlowHash, flows: usize, packet: &Packet) -> usize {
-    if flows == 1 {
-        return 0;
-    }
-    ((u64::from(hash.of(packet)) * flows as u64) >> 32) as usize
-}
-
 /// The bucket of `packet` in a queue of this configuration that is made with
 /// `rng`; `None` where all flows are to be one.
 pub(crate) fn bucket_of(config: &FqCodelConfig, mut rng: Rng, packet: &Packet) -> Option<usize> {
     let flows = config.flows as usize;
-    (flows > 1).then(|| bucket(FlowHash::new(&mut rng), flows, packet))
+    (flows > 1).then(|| FlowHash::new(&mut rng).bucket(flows, packet))
 }
 
 impl FqCodel {
@@ -88,21 +76,15 @@ impl FqCodel {
         let flows = config.flows as usize;
         Self {
             frame: link.frame(),
-            quantum: quantum_of(&config, link.frame()),
             params: params_of(&config, link.frame()),
             hash: FlowHash::new(&mut rng),
             flows: (0..flows).map(|_| Flow::default()).collect(),
             backlogs: vec![0; flows],
-            new: VecDeque::with_capacity(flows),
-            old: VecDeque::with_capacity(flows),
+            rounds: Rounds::new(flows, quantum_of(&config, link.frame())),
             meter: Meter::new(entity, link),
             over_limit: false,
             config,
         }
-    }
-
-    fn bucket(&self, packet: &Packet) -> usize {
-        bucket(self.hash, self.flows.len(), packet)
     }
 
     fn is_over(&self) -> bool {
@@ -141,33 +123,18 @@ impl FqCodel {
     /// The next packet by deficit round robin (RFC 8290 §4.2).
     fn next(&mut self, now: Instant, out: &mut Outlet<'_>) -> Option<Box<Packet>> {
         loop {
-            let is_new = !self.new.is_empty();
-            let list = if is_new { &mut self.new } else { &mut self.old };
-            let index = *list.front()?;
-            let flow = &mut self.flows[index as usize];
-            if flow.deficit <= 0 {
-                flow.deficit += self.quantum;
-                list.pop_front();
-                self.old.push_back(index);
-                continue;
-            }
+            let index = self.rounds.next()?;
+            let flow = &mut self.flows[index];
             let mut view = View {
                 packets: &mut flow.packets,
-                backlog: &mut self.backlogs[index as usize],
+                backlog: &mut self.backlogs[index],
                 meter: &mut self.meter,
             };
             if let Some(packet) = flow.codel.dequeue(now, &self.params, &mut view, out) {
-                flow.deficit -= i64::from(self.meter.length(&packet));
+                self.rounds.spent(index, self.meter.length(&packet));
                 return Some(packet);
             }
-            list.pop_front();
-            // A new flow that is empty passes through the old ones, so that
-            // it cannot come back as new at once.
-            if is_new && !self.old.is_empty() {
-                self.old.push_back(index);
-            } else {
-                flow.listed = false;
-            }
+            self.rounds.had_none(index);
         }
     }
 
@@ -203,16 +170,11 @@ impl Queue for FqCodel {
         if self.over_limit {
             self.trim(now, out);
         }
-        let index = self.bucket(&packet);
+        let index = self.hash.bucket(self.flows.len(), &packet);
         let length = self.meter.entered(now, &mut packet);
         self.backlogs[index] += length;
-        let flow = &mut self.flows[index];
-        flow.packets.push_back(packet);
-        if !flow.listed {
-            flow.listed = true;
-            flow.deficit = self.quantum;
-            self.new.push_back(index as u32);
-        }
+        self.flows[index].packets.push_back(packet);
+        self.rounds.begin(index);
         // Heads are dropped, so the newcomer is among them only if its flow
         // is empty afterwards.
         !(self.is_over() && self.shed(now, out) == index && self.flows[index].packets.is_empty())
@@ -237,7 +199,8 @@ impl Queue for FqCodel {
     /// with somewhere to report it. `flows` cannot change, as in Linux.
     fn change(&mut self, _now: Instant, words: &str) -> Result<(), WordError> {
         self.config = reading::changed(&self.config, "fq_codel", words)?;
-        self.quantum = quantum_of(&self.config, self.frame);
+        self.rounds
+            .set_quantum(quantum_of(&self.config, self.frame));
         self.params = params_of(&self.config, self.frame);
         self.over_limit = true;
         Ok(())

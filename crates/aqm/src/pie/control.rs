@@ -6,7 +6,7 @@ use narrows_units::{Duration, Instant, Rng};
 use super::PieConfig;
 
 /// Probability 1: 56 bits (`MAX_PROB`).
-pub(super) const MAX_PROBABILITY: u64 = u64::MAX >> 8;
+pub(crate) const MAX_PROBABILITY: u64 = u64::MAX >> 8;
 /// Linux's scheduling clock: nanoseconds shifted right by this
 /// (`PSCHED_SHIFT`), so 64 ns.
 const CLOCK_SHIFT: u32 = 6;
@@ -32,7 +32,7 @@ fn clock(now: Instant) -> u64 {
 
 /// State of the controller; times in units of 64 ns.
 #[derive(Clone, Debug)]
-pub(super) struct Pie {
+pub(crate) struct Pie {
     pub probability: u64,
     pub delay: u64,
     delay_old: u64,

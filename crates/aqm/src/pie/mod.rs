@@ -5,7 +5,7 @@
 //! the last packet to leave, or with `dq_rate_estimator` the backlog over the
 //! measured drain rate.
 
-mod control;
+pub(crate) mod control;
 
 use std::fmt;
 
@@ -17,8 +17,8 @@ use narrows_units::{
 use self::control::{MAX_PROBABILITY, Pie};
 use crate::codel;
 use crate::jiffies;
+use crate::link_facts::LinkFacts;
 use crate::reading::{self, Parameters};
-use crate::spec::LinkFacts;
 use crate::waiting::Waiting;
 
 /// Greatest α and β of tc, in sixteenths of Hz (`ALPHA_MAX`).

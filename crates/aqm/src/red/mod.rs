@@ -21,8 +21,8 @@ use narrows_units::{
 
 use self::law::{Action, Derived, Red};
 use crate::jiffies;
+use crate::link_facts::LinkFacts;
 use crate::reading::{self, Parameters};
-use crate::spec::LinkFacts;
 use crate::waiting::Waiting;
 
 /// max_p unless configured otherwise (tc, Floyd's recommendation).

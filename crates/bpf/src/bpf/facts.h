@@ -74,7 +74,9 @@ NW_INLINE void nw_read_facts(struct nw_facts *f, const struct tcp_sock *tp)
 		f->flags |= NW_F_UNSENT;
 }
 
-/* When data was last sent, for the event that ends an idle time. */
+/* When data was last sent and whether the application was what limited it, for the
+ * event that ends an idle time.
+ */
 NW_INLINE void nw_read_last_sent(struct nw_facts *f, const struct tcp_sock *tp)
 {
 	u32 idle = (u32)nw_jiffies() - tp->lsndtime;
@@ -82,6 +84,8 @@ NW_INLINE void nw_read_last_sent(struct nw_facts *f, const struct tcp_sock *tp)
 
 	/* A socket that never sent has lsndtime from its creation. */
 	f->last_sent_ns = idle_ns < f->now_ns ? f->now_ns - idle_ns : 0;
+	if (tp->app_limited)
+		f->flags |= NW_F_APP_LIMITED;
 }
 
 NW_INLINE void nw_read_rate_sample(struct nw_facts *f,

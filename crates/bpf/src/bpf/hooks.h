@@ -130,6 +130,10 @@ NW_INLINE void nw_apply(struct tcp_sock *tp, const struct nw_decision *d)
 	if (d->set & NW_SET_PACING_RATE)
 		sk->sk_pacing_rate = nw_min64(d->pacing_rate,
 					      sk->sk_max_pacing_rate);
+	if (d->set & NW_SET_APP_LIMITED)
+		tp->app_limited = nw_max(tp->delivered + tp->packets_out -
+					 tp->sacked_out - tp->lost_out +
+					 tp->retrans_out, 1);
 	/* A socket that the fq discipline paces stays so. */
 	if (d->set & NW_SET_PACING_STATUS)
 		sk->sk_pacing_status = d->pacing_status;

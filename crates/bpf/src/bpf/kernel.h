@@ -139,6 +139,7 @@ struct tcp_sock {
 	u32 max_packets_out;
 	u32 delivered;
 	u32 delivered_ce;
+	u32 app_limited;
 	u32 received_ce;	/* v6.18 */
 	u32 lost;
 	u32 dsack_dups;		/* v4.18 */

@@ -64,7 +64,9 @@ NW_INLINE int nw_mmb_box(struct nw_skb *skb, u32 way)
 	if (!p || !totals)
 		return NW_TC_NEXT;
 	a.segments = skb->gso_segs > 1 ? skb->gso_segs : 1;
-	how = nw_mmb_read(skb, p, way);
+	p->matched = 0;
+	p->stateful = 0;
+	how = nw_mmb_read(skb, p, way, nw_mmb.options);
 	if (how == NW_MMB_OTHER) {
 		totals->other++;
 		if (!nw_mmb.frames || !(nw_mmb.enabled & way))
@@ -89,7 +91,7 @@ NW_INLINE int nw_mmb_box(struct nw_skb *skb, u32 way)
 		c = nw_mmb_related(skb, p, &how);
 		related = c != 0;
 		totals->related += related ? a.segments : 0;
-		keyed = !related && nw_mmb_key(skb, p);
+		keyed = !related && nw_mmb_keyed(skb, p);
 		if (keyed)
 			c = nw_mmb_find_live(p);
 		if (p->later && p->stray && !c && nw_mmb.translates) {
@@ -115,8 +117,8 @@ NW_INLINE int nw_mmb_box(struct nw_skb *skb, u32 way)
 		return NW_TC_SHOT;
 	}
 	if (related)
-		a.failed = nw_mmb_translate_error(skb, p, c) != 0;
-	else if (c && p->reverse && nw_mmb_translate(skb, p, c))
+		a.failed = nw_mmb_translate_error(skb, p, &c->tracked) != 0;
+	else if (c && p->reverse && nw_mmb_translate(skb, p, &c->tracked))
 		a.failed = 1;
 	if (!a.failed)
 		nw_loop(p->matched, nw_mmb_set, &a, 0);
@@ -125,7 +127,7 @@ NW_INLINE int nw_mmb_box(struct nw_skb *skb, u32 way)
 		a.failed = how < 0;
 		totals->options_unchanged += how > 0;
 	}
-	if (!a.failed && keyed && c && !p->reverse && nw_mmb_translate(skb, p, c))
+	if (!a.failed && keyed && c && !p->reverse && nw_mmb_translate(skb, p, &c->tracked))
 		a.failed = 1;
 	if (!a.failed && !c && keyed && p->stateful && !p->later) {
 		if (nw_mmb_begin(skb, p))

@@ -4,10 +4,15 @@
  * packet needs while it is looked at. Rules are data; the program is the same for
  * all of them. narrows-mmb makes these tables (src/program.rs has the same sizes).
  */
-#ifndef NW_MMB_H
-#define NW_MMB_H
+#ifndef NW_MMB_TABLES_H
+#define NW_MMB_TABLES_H
 
+#include "nw_mmb.h"
 #include "skb.h"
+
+#define NW_MMB_NET_AT	nw_mmb.net_at
+#define NW_MMB_APART	static __attribute__((noinline))
+#define NW_MMB_GLOBAL	__attribute__((noinline))
 
 #define NW_MMB_TABLES	4096	/* distinct masks */
 #define NW_MMB_WORDS	(NW_MMB_TABLES / 64)
@@ -16,28 +21,9 @@
 #define NW_MMB_TESTS	8	/* of a rule, besides its mask */
 #define NW_MMB_MATCHED	64	/* rules that one packet matches */
 #define NW_MMB_SETS	24	/* words that a rule changes */
-#define NW_MMB_OPTIONS	40	/* bytes of options in a TCP header */
-#define NW_MMB_CHUNK	512	/* bytes that are summed up at once */
 #define NW_MMB_CHUNKS	1024	/* of the longest packet, 512 KiB (GSO_MAX_SIZE) */
 #define NW_MMB_JOINED	16	/* rules of a connection */
 #define NW_MMB_LAST	0xffffffffu	/* ends a chain of rules */
-
-/* The window: headers side by side at fixed places, as in narrows-mmb's layout.rs. */
-#define NW_MMB_ABOVE	40	/* where what is above IP starts */
-#define NW_MMB_LAYERS	60
-#define NW_MMB_WAY	61
-#define NW_MMB_UPPER	62
-
-enum nw_mmb_layer {
-	NW_MMB_IP4 = 1,
-	NW_MMB_IP6 = 2,
-	NW_MMB_ICMP = 4,
-	NW_MMB_ICMP6 = 8,
-	NW_MMB_UDP = 16,
-	NW_MMB_UDP_DATA = 32,
-	NW_MMB_TCP = 64,
-	NW_MMB_FRAME = 128,	/* it is not IP */
-};
 
 /* What a packet does at the device: leaving, it comes from inside. */
 enum nw_mmb_way {
@@ -118,29 +104,6 @@ struct nw_mmb_test {
 	u64 value[2];
 };
 
-struct nw_mmb_set {
-	u8 layer;
-	u8 ip;			/* counted from the IP header, not the one above */
-	u16 at;			/* bytes, even */
-	u16 keep;		/* as in the packet */
-	u16 value;
-};
-
-enum nw_mmb_change_what {
-	NW_MMB_WRITE = 0,	/* options that are as long get other contents */
-	NW_MMB_SET = 1,		/* all of the kind do */
-	NW_MMB_ADD = 2,		/* one more behind them */
-	NW_MMB_KEEP = 3,	/* a bit for each kind that stays */
-};
-
-struct nw_mmb_change {
-	u8 what;
-	u8 kind;
-	u8 len;
-	u8 unused;
-	u8 bytes[NW_MMB_OPTIONS];
-};
-
 #define NW_MMB_ACCEPT	0xffff
 
 struct nw_mmb_action {
@@ -154,86 +117,19 @@ struct nw_mmb_action {
 	struct nw_mmb_set set[NW_MMB_SETS];
 };
 
-/* A field of a connection's packets that gets another value. */
-enum nw_mmb_mapped {
-	NW_MMB_SOURCE_4 = 0,
-	NW_MMB_DESTINATION_4 = 1,
-	NW_MMB_SOURCE_6 = 2,
-	NW_MMB_DESTINATION_6 = 3,
-	NW_MMB_TCP_SOURCE = 4,
-	NW_MMB_TCP_DESTINATION = 5,
-	NW_MMB_UDP_SOURCE = 6,
-	NW_MMB_UDP_DESTINATION = 7,
-	NW_MMB_IDENT = 8,
-	NW_MMB_LABEL = 9,
-	NW_MMB_SEQ = 10,
-	NW_MMB_ACK = 11,
-	NW_MMB_ICMP_IDENT = 12,
-	NW_MMB_ICMP6_IDENT = 13,
-};
-
-struct nw_mmb_mapping {
-	u8 what;
-	u8 drawn;		/* its value is */
-	u8 unused[2];
-	u32 number;		/* what is no address */
-	u8 address[16];
-};
-
-/* A connection's key in packets. Ports in network order; of ICMP echo the identifier
- * stands for both.
- */
-struct nw_mmb_flow {
-	u8 source[16];
-	u8 destination[16];
-	u16 source_port;
-	u16 destination_port;
-	u8 protocol;
-	u8 v6;
-	u16 unused;
-};
-
-/* What packets of a connection get from its other key. */
-enum nw_mmb_ends {
-	NW_MMB_SOURCE = 1,
-	NW_MMB_SOURCE_PORT = 2,
-	NW_MMB_DESTINATION = 4,
-	NW_MMB_DESTINATION_PORT = 8,
-};
-
 /* A connection, found by the key of its first packet as it came. */
 struct nw_mmb_connection {
-	struct nw_mmb_flow reverse;	/* of packets of the other direction as they come */
-	u64 last_active;	/* ns */
-	u32 seq;		/* added to forward sequence numbers */
-	u32 ack;		/* and to acknowledgement numbers */
-	u32 label;		/* what forward packets get, and what it replaced */
-	u32 label_before;
-	u16 ident;		/* added to forward identifications */
-	u16 ident_set;		/* as with the label */
-	u16 ident_before;
-	u8 mapped;
-	u8 sets_ident;
-	u8 sets_label;
-	u8 flags[2];		/* of TCP, seen forward and in reverse */
-	u8 replied;		/* 1 once a packet came in reverse; 2 and 4: `acked` are known */
+	struct nw_mmb_tracked tracked;
 	u32 rules;
 	u32 rule[NW_MMB_JOINED];	/* identifiers; NW_MMB_LAST of one that is gone */
 	u64 begun;		/* ns */
 	u64 packets;		/* of both directions */
-	u32 acked[2];		/* by the forward and the reverse end, in the other's numbers */
 };
+_Static_assert(__builtin_offsetof(struct nw_mmb_tracked, flags) == 73, "as in box_connections.rs");
+_Static_assert(__builtin_offsetof(struct nw_mmb_connection, rules) == 88, "the same");
+_Static_assert(__builtin_offsetof(struct nw_mmb_connection, begun) == 160, "the same");
 
-/* A packet in fragments, and its key. */
-struct nw_mmb_fragmented {
-	u8 source[16];
-	u8 destination[16];
-	u32 ident;
-	u8 protocol;
-	u8 v6;
-	u16 unused;
-};
-
+/* The key of a packet in fragments. */
 struct nw_mmb_followed {
 	struct nw_mmb_flow flow;
 	u64 seen;		/* ns */
@@ -280,71 +176,20 @@ struct nw_mmb_totals {
 	u64 frames_dropped;	/* of those that are neither version of IP */
 };
 
-struct nw_mmb_option {
-	u8 kind;
-	u8 at;			/* of what it holds, in the options */
-	u8 len;
-	u8 unused;
-};
+/* What is kept with a packet: the key that is looked up, the rules that it matches and a bit
+ * for each with state, whether it is a later fragment that is dropped unless its connection
+ * is found, and what begins.
+ */
+#define NW_MMB_OF_PACKET						\
+	u64 stateful;							\
+	struct nw_mmb_key key;						\
+	struct nw_mmb_flow other;					\
+	struct nw_mmb_connection fresh;					\
+	struct nw_mmb_followed followed;				\
+	u32 stray;							\
+	u32 matched;							\
+	u32 rule[NW_MMB_MATCHED];					\
+	u32 sorted[NW_MMB_MATCHED]
+#include "packet.h"
 
-/* What one change makes of the options. */
-struct nw_mmb_pack {
-	u32 room;		/* bytes that the new list needs */
-	u32 differs;		/* whether an option goes or changes its length */
-	u32 filled;		/* bytes of the new list */
-	u32 kept;		/* options in it */
-	u32 from;		/* where the bytes of one come from, */
-	u32 own;		/* in the change and not in the list */
-};
-
-/* What an ICMP error quotes. */
-struct nw_mmb_quote {
-	u32 at;			/* bytes from the network header */
-	u32 header_len;
-	u32 protocol;
-	u32 later;		/* a fragment without the header above IP */
-	u32 sum_at;		/* as of a packet */
-	u32 covers;
-};
-
-/* A packet while it is looked at. */
-struct nw_mmb_packet {
-	u8 window[72];		/* 64, and what a read of 8 bytes may touch behind */
-	struct nw_mmb_key key;
-	u32 len;		/* of IP */
-	u32 header_len;
-	u32 tcp_len;
-	u32 layers;
-	u32 more_fragments;
-	u32 later;		/* a fragment without the header above IP: its offset */
-	u32 stray;		/* a later one that is dropped unless its connection is found */
-	u32 fragment_ident;
-	u32 sum_at;		/* of the checksum above IP; 0 if there is none */
-	u32 covers;		/* whether it covers the addresses */
-	u32 reverse;		/* its direction in its connection */
-	u64 now;
-	u64 stateful;		/* a bit for each of the rules that it matches */
-	struct nw_mmb_flow flow;	/* its key as it came */
-	struct nw_mmb_flow forward;	/* that of its connection */
-	struct nw_mmb_flow left;	/* its key as it leaves */
-	struct nw_mmb_flow other;
-	struct nw_mmb_connection fresh;
-	struct nw_mmb_fragmented fragmented;
-	struct nw_mmb_followed followed;
-	struct nw_mmb_quote quote;
-	u32 matched;
-	u32 rule[NW_MMB_MATCHED];
-	u32 sorted[NW_MMB_MATCHED];
-	u8 options[72];		/* 40, and what a read of 8 bytes at six bits may touch */
-	u32 options_len;
-	u32 found;
-	u32 broken;
-	u32 repacked;		/* the options lost their fillers */
-	u8 packed[NW_MMB_OPTIONS];	/* options under change */
-	struct nw_mmb_change change;
-	struct nw_mmb_pack pack;
-	u8 chunk[NW_MMB_CHUNK];
-	struct nw_mmb_option option[NW_MMB_OPTIONS];
-};
-
-#endif /* NW_MMB_H */
+#endif /* NW_MMB_TABLES_H */

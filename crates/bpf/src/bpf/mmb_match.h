@@ -7,7 +7,8 @@
 #ifndef NW_MMB_MATCH_H
 #define NW_MMB_MATCH_H
 
-#include "mmb_read.h"
+#include "mmb_maps.h"
+#include "read.h"
 
 struct nw_mmb_search {
 	struct nw_mmb_packet *p;
@@ -103,15 +104,6 @@ NW_INLINE int nw_mmb_option(const struct nw_mmb_packet *p, const struct nw_mmb_t
 		return 0;
 	value = nw_mmb_eight(p->options, hunt.at) >> ((64 - test->width) & 63);
 	return nw_mmb_compares(test, 0, value);
-}
-
-NW_INLINE u32 nw_mmb_payload_at(const struct nw_mmb_packet *p, u32 layer)
-{
-	if (layer == NW_MMB_TCP)
-		return p->header_len + p->tcp_len;
-	if (layer == NW_MMB_IP4 || layer == NW_MMB_IP6)
-		return p->header_len;
-	return p->header_len + 8;
 }
 
 NW_INLINE int nw_mmb_holds(const struct nw_mmb_packet *p, const struct nw_mmb_test *test)

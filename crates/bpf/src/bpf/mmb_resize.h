@@ -12,7 +12,8 @@
 #ifndef NW_MMB_RESIZE_H
 #define NW_MMB_RESIZE_H
 
-#include "mmb_change.h"
+#include "mmb_match.h"
+#include "options.h"
 
 /* Helpers by their numbers in include/uapi/linux/bpf.h. */
 static s64 (*nw_csum_diff)(const void *from, u32 from_len, const void *to, u32 to_len,
@@ -26,21 +27,6 @@ static long (*nw_check_mtu)(struct nw_skb *skb, u32 ifindex, u32 *mtu, s32 more,
 #define NW_ROOM_NET		0	/* BPF_ADJ_ROOM_NET */
 #define NW_ROOM_FIXED_GSO	1	/* BPF_F_ADJ_ROOM_FIXED_GSO */
 #define NW_ROOM_SAME_SUM	0x20	/* BPF_F_ADJ_ROOM_NO_CSUM_RESET */
-
-/* Options are left as they were: no room for longer ones, or no way to make it. */
-#define NW_MMB_NO_ROOM		1
-
-/* Bytes of the longest IP packet, as in edit.rs of narrows-mmb. */
-#define NW_MMB_LONGEST		65535
-
-NW_INLINE u32 nw_mmb_folded(u64 sum)
-{
-	sum = (sum >> 32) + (u32)sum;
-	sum = (sum >> 16) + (u16)sum;
-	sum = (sum >> 16) + (u16)sum;
-	sum = (sum >> 16) + (u16)sum;
-	return (u32)sum;
-}
 
 /* The one's-complement sum of what a packet has above IP. */
 struct nw_mmb_summing {
@@ -63,14 +49,14 @@ static long nw_mmb_sum_chunk(u32 i, struct nw_mmb_summing *s)
 		len = NW_MMB_CHUNK;
 	/* an odd end is summed up with zeros behind it */
 	*(u32 *)(p->chunk + ((len - 1) & (NW_MMB_CHUNK - 4))) = 0;
-	asm volatile("" : "+r"(len));
+	nw_forget(len);
 	if (len < 1 || len > NW_MMB_CHUNK ||
 	    nw_load(s->skb, nw_mmb.net_at + at, p->chunk, len)) {
 		s->failed = 1;
 		return 1;
 	}
 	whole = (len + 3) & ~3u;
-	asm volatile("" : "+r"(whole));
+	nw_forget(whole);
 	whole &= 2 * NW_MMB_CHUNK - 4;
 	if (whole < 4 || whole > NW_MMB_CHUNK)
 		return 1;
@@ -101,14 +87,14 @@ NW_INLINE int nw_mmb_take_and_put(struct nw_skb *skb, struct nw_mmb_packet *p, u
 {
 	const u64 flags = NW_ROOM_FIXED_GSO | NW_ROOM_SAME_SUM;
 
-	asm volatile("" : "+r"(len));
+	nw_forget(len);
 	if (len < 1 || len > sizeof(p->chunk) / 2 || nw_load(skb, at, p->chunk, len))
 		return NW_MMB_NO_ROOM;
 	if (nw_adjust_room(skb, -(s32)len, NW_ROOM_NET, flags))
 		return NW_MMB_NO_ROOM;
 	if (nw_adjust_room(skb, (s32)len, NW_ROOM_NET, flags))
 		return -1;
-	asm volatile("" : "+r"(len));
+	nw_forget(len);
 	if (len < 1 || len > sizeof(p->chunk) / 2)
 		return -1;
 	return nw_store(skb, at, p->chunk, len, 0) ? -1 : 0;
@@ -168,55 +154,21 @@ static long nw_mmb_move_word(u32 i, struct nw_mmb_move *m)
 	return m->failed != 0;
 }
 
-/* The TCP header with the new options, and its checksum: what changed of it (RFC 1624). */
-NW_INLINE int nw_mmb_new_header(struct nw_skb *skb, struct nw_mmb_packet *p, u32 len)
-{
-	u32 at = nw_mmb.net_at + p->header_len, old_len = p->tcp_len, i;
-	u32 rest = p->len - p->header_len;
-	u8 *h = p->chunk;
-	u64 sum;
-
-	for (i = 0; i < 64; i += 4)
-		*(u32 *)(h + i) = 0;
-	asm volatile("" : "+r"(old_len));
-	if (old_len < 20 || old_len > 60 || nw_load(skb, at, h, old_len))
-		return -1;
-	sum = (u16)~nw_mmb_word(h + 16);
-	for (i = 20; i < 60; i += 2) {
-		sum += (u16)~nw_mmb_word(h + i);
-		sum += nw_mmb_word(p->options + i - 20);
-		*(u16 *)(h + i) = *(u16 *)(p->options + i - 20);
-	}
-	sum += (u16)~nw_mmb_word(h + 12);
-	h[12] = (u8)((h[12] & 15) | len / 4 << 4);
-	sum += nw_mmb_word(h + 12);
-	/* the length in the pseudo header */
-	sum += (u16)~rest;
-	sum += (u16)(rest - p->tcp_len + len);
-	*(u16 *)(h + 16) = nw_be16((u16)~nw_mmb_folded(sum));
-	return 0;
-}
-
 /* Writes the first `len` bytes of p->chunk. */
 NW_INLINE int nw_mmb_put_header(struct nw_skb *skb, struct nw_mmb_packet *p, u32 at, u32 len)
 {
-	asm volatile("" : "+r"(len));
+	nw_forget(len);
 	if (len < 20 || len > 60)
 		return -1;
 	return nw_store(skb, nw_mmb.net_at + at, p->chunk, len, NW_F_RECOMPUTE) ? -1 : 0;
 }
 
-/*
- * Gives the packet the options of p->options, more or less of them than it has: in its
- * TCP header, its checksums and lengths. 0 if it was done, NW_MMB_NO_ROOM if it is as it
- * was.
- */
-__attribute__((noinline)) int nw_mmb_resize(struct nw_skb *skb, struct nw_mmb_packet *p)
+/* Of options.h. */
+NW_MMB_GLOBAL int nw_mmb_resize(struct nw_skb *skb, struct nw_mmb_packet *p)
 {
-	u32 base, len, total, length_at, of_header, mtu = 0;
+	u32 base, len, total, mtu = 0;
 	struct nw_mmb_move m = { .skb = skb };
 	s32 more;
-	u16 word;
 	int how;
 
 	if (!p)
@@ -256,16 +208,7 @@ __attribute__((noinline)) int nw_mmb_resize(struct nw_skb *skb, struct nw_mmb_pa
 				   NW_ROOM_FIXED_GSO | NW_ROOM_SAME_SUM))
 			return -1;
 	}
-	p->len = total;
-	p->tcp_len = len;
-	length_at = p->layers & NW_MMB_IP4 ? 2 : 4;
-	of_header = p->layers & NW_MMB_IP4 ? 0 : 40;
-	/* a length of 0 is that of a packet which is cut into segments only later */
-	if (nw_load(skb, nw_mmb.net_at + length_at, &word, 2))
-		return -1;
-	if (!word)
-		return 0;
-	return nw_mmb_write(skb, p, length_at, 0, nw_be16((u16)(total - of_header)));
+	return nw_mmb_resized(skb, p, total);
 }
 
 #endif /* NW_MMB_RESIZE_H */

@@ -27,7 +27,8 @@ pub(super) fn sentences(campaign: &Campaign, fitted: &[Plan]) -> Vec<String> {
     let mut kinds: Vec<(String, Vec<&str>)> = Vec::new();
     for (cell, fitted) in campaign.cells.iter().zip(fitted) {
         for (flow, fitted) in cell.plan.flows.iter().zip(&fitted.flows) {
-            let kind = difference(&flow.host, &fitted.host);
+            let models = flow.transport.tcp().zip(fitted.transport.tcp());
+            let kind = models.map_or_else(String::new, |(a, b)| difference(&a.host, &b.host));
             let at = kinds.iter().position(|(known, _)| *known == kind);
             let at = at.unwrap_or_else(|| {
                 kinds.push((kind, Vec::new()));

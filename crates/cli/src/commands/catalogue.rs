@@ -4,7 +4,7 @@ use narrows::scenario::{Campaign, Cell, FileKind, Loaded, Plan, Refusal, catalog
 use narrows::{Engine, Error, SimEngine};
 use serde_json::{Value, json};
 
-use super::{metrics, words};
+use super::{events, metrics, words};
 use crate::args::{Format, List, ListFormat, Show};
 use crate::output::{print, print_json};
 use crate::status::{Outcome, Status};
@@ -18,14 +18,16 @@ struct Line {
 }
 
 pub fn list(args: &List) -> Outcome {
-    if args.what.as_deref() == Some("metrics") {
-        return metrics::list(args.format);
+    match args.what.as_deref() {
+        Some("events") => return events::list(args.format),
+        Some("metrics") => return metrics::list(args.format),
+        _ => {}
     }
     if let Some(kinds) = args.what.as_deref().and_then(words::listed) {
         return words::list(kinds, args.format);
     }
     if args.format == ListFormat::Markdown {
-        let allowed = "`text` or `json`; of `metrics`, `queues` and `elements` also `markdown`";
+        let allowed = "`text` or `json`; of `metrics`, `events`, `queues`, `elements` and `apps` also `markdown`";
         return Err(Refusal::new("--format", "`markdown`", allowed).into());
     }
     let prefix = args.what.as_deref().unwrap_or_default();
@@ -56,8 +58,7 @@ pub fn list(args: &List) -> Outcome {
     }
     if lines.is_empty() {
         let found = format!("`{prefix}`, with which no name begins");
-        let allowed =
-            "`metrics`, `queues`, `elements`, or the beginning of a name in the catalogue";
+        let allowed = "`metrics`, `events`, `queues`, `elements`, `apps`, or the beginning of a name in the catalogue";
         let refusal = Refusal::new("", found, allowed);
         return Err(refusal.with_help("`narrows list` shows all names").into());
     }

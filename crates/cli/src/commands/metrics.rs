@@ -70,8 +70,8 @@ wait_ms     = \"sojourn_ms.p99 of link/access/up/bottleneck\"
 
 `summary.csv` has the same names, and tables print `METRIC of ENTITY`. `{a,b}` stands for `a` or `b`. Without
 `[metric]` a campaign measures each flow's goodput and median round trip, its completion
-time if it has an end, each probe's median round trip, the time that 99 of 100 packets
-waited at most in each queue on the way of data, and Jain's index.
+time if it has an end, the 99th percentile of each application's samples, each probe's median
+round trip, the time that 99 of 100 packets waited at most in each queue on the way of data, and Jain's index.
 "
     .to_owned();
     for kind in &KINDS {
@@ -83,7 +83,9 @@ waited at most in each queue on the way of data, and Jain's index.
             page.push_str(&format!("| `{}` | {} | {} |\n", m.name, m.unit, m.about));
         }
     }
-    page.push_str("\nIn the names of a flow's and an observer's metrics\n\n");
+    page.push_str(
+        "\nIn the names of a flow's, a queue's, an application's and an observer's metrics\n\n",
+    );
     for w in words() {
         let choices: Vec<String> = w.choices.iter().map(|c| format!("`{c}`")).collect();
         page.push_str(&format!(

@@ -7,6 +7,7 @@ mod compare;
 #[cfg(target_os = "linux")]
 mod device_events;
 mod doctor;
+mod events;
 mod kernel;
 mod manual;
 mod mark;

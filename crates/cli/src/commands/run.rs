@@ -17,7 +17,7 @@ pub fn run(args: &Run) -> Outcome {
     let engine = narrows::EngineName::from(args.engine).engine(args.kernel.as_deref())?;
     let mut draft = match &args.name {
         Some(name) => load(name)?.draft()?,
-        None => Draft::from_words(&args.links.0, &args.flows)?,
+        None => Draft::with_apps(&args.links.0, &args.flows, &args.apps)?,
     };
     for set in &args.sets {
         draft.set(set)?;
@@ -73,6 +73,7 @@ fn command(args: &Run) -> Vec<String> {
     for (option, values) in [
         ("--link", &args.links.0),
         ("--flow", &args.flows),
+        ("--app", &args.apps),
         ("--set", &args.sets),
     ] {
         super::repeated(&mut words, option, values);

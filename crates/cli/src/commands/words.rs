@@ -1,7 +1,8 @@
-//! `narrows list queues`, `narrows list elements`, `narrows show queue NAME` and `narrows show
-//! element NAME`: what may be written, as each kind declares it.
+//! `narrows list queues`, `narrows list elements`, `narrows list apps`, and `narrows show` of a
+//! queue, an element or an application by its name: what may be written, as each kind declares
+//! it.
 
-use narrows::scenario::{ELEMENT_KINDS, QUEUE_KINDS, Refusal};
+use narrows::scenario::{APP_KINDS, ELEMENT_KINDS, QUEUE_KINDS, Refusal};
 use narrows::units::{Declared, Parameter, alternatives};
 use serde_json::{Value, json};
 
@@ -10,12 +11,13 @@ use crate::output::{print, print_json};
 use crate::status::{Outcome, Status};
 
 /// What `narrows list` calls them all, what `narrows show` calls one, and all of them.
-const LISTS: [(&str, &str, &[Declared]); 2] = [
+const LISTS: [(&str, &str, &[Declared]); 3] = [
+    ("apps", "app", APP_KINDS),
     ("elements", "element", ELEMENT_KINDS),
     ("queues", "queue", QUEUE_KINDS),
 ];
 
-/// All that `what` means, `queues` or `elements`.
+/// All that `what` means, `queues`, `elements` or `apps`.
 pub fn listed(what: &str) -> Option<&'static [Declared]> {
     let list = LISTS.iter().find(|(all, ..)| *all == what);
     list.map(|(.., kinds)| *kinds)

@@ -13,7 +13,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::machine_rig::{bearers, has, soon, text, things};
-use narrows_live::machine::Need;
+use narrows_linux::machine::Need;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 

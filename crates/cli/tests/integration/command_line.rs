@@ -186,7 +186,7 @@ fn bad_input_is_refused_before_anything_runs() {
         (&["run", "l4s-tests/s1"], "narrows campaign l4s-tests/s1"),
         (&["campaign", "lone-prague"], "narrows run lone-prague"),
         (
-            &["run", "lone-prague", "--set", "flow/prague/cc=bbr"],
+            &["run", "lone-prague", "--set", "flow/prague/cc=bbr2"],
             "--set:1:16: flow/prague/cc",
         ),
         (

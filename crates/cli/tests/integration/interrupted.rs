@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use crate::machine_rig::{has, soon, text};
-use narrows_live::machine::Need;
+use narrows_linux::machine::Need;
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, pipe};

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use crate::machine_rig::{has, one_flow, text};
-use narrows_live::machine::Need;
+use narrows_linux::machine::Need;
 use serde_json::Value;
 
 /// A program beside the flow.

@@ -11,7 +11,7 @@ use std::thread::sleep;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::machine_rig::{bearers, has, soon, text, things};
-use narrows_live::machine::Need;
+use narrows_linux::machine::Need;
 use narrows_units::Rng;
 use serde_json::Value;
 

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::process::{Command, Output};
 
 use crate::machine_rig::{Stage, has, refusal, soon, text, things};
-use narrows_live::machine::Need;
+use narrows_linux::machine::Need;
 
 /// One flow, over IPv4, with the kernel's own control.
 const PLAIN: &str = r#"

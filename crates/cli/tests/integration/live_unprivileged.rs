@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use std::thread;
 
 use crate::machine_rig::{Stage, has, one_flow, refusal, text};
-use narrows_live::machine::Need;
+use narrows_linux::machine::Need;
 use serde_json::Value;
 
 const WHO: &str = r#"

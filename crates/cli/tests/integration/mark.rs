@@ -32,7 +32,7 @@ sysread($c, my $b, 1); close $c;
 
 /// The pair, where this machine can have it.
 fn pair(test: &str) -> Option<Pair> {
-    let live = narrows_live::machine::survey().runs_live();
+    let live = narrows_linux::machine::survey().runs_live();
     let lacks = (!live).then_some("it needs TUN and network namespaces");
     Pair::new(test, 77, &["tcpdump"], lacks)
 }
@@ -267,7 +267,7 @@ tap  = "tap/mid"
 
 #[test]
 fn a_run_says_in_either_engine_what_its_marks_did() {
-    let machine = narrows_live::machine::survey();
+    let machine = narrows_linux::machine::survey();
     let at = tempfile::tempdir().expect("a folder");
     fs::write(at.path().join("marks.toml"), SCENARIO).expect("a file");
     for engine in ["sim", "live"] {

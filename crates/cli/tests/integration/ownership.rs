@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 use crate::machine_rig::{Stage, has, one_flow, text};
 use crate::program::SHORT;
 use crate::tree::{files, relative, root};
-use narrows_live::machine::Need;
+use narrows_linux::machine::Need;
 
 /// `nobody` and its group.
 const CALLER: u32 = 65534;

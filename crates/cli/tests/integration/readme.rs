@@ -122,7 +122,7 @@ fn every_command_for_a_user_runs_as_the_readme_says_and_prints_what_it_shows() {
         eprintln!("skipped: {test}: there is no bash here");
         return;
     }
-    let live = narrows_live::machine::survey().runs_live();
+    let live = narrows_linux::machine::survey().runs_live();
     if !live {
         eprintln!("skipped: {test}: what runs live: this machine runs nothing live");
     }
@@ -179,7 +179,7 @@ fn marking_and_observing_between_two_namespaces_goes_as_the_readme_says() {
     let lack = tools
         .into_iter()
         .find(|tool| script.contains(tool) && !there(tool));
-    let machine = narrows_live::machine::survey();
+    let machine = narrows_linux::machine::survey();
     if lack.is_some() || !machine.runs_live() || !cfg!(feature = "bpf") {
         let why = lack.map_or(
             "this machine or build runs nothing live".to_owned(),

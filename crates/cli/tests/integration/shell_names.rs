@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::machine_rig::{Stage, has, text};
-use narrows_live::machine::Need;
+use narrows_linux::machine::Need;
 
 /// An address as systemd-resolved's, but not the same, which may be in use.
 const SERVER: &str = "127.0.0.77:53";

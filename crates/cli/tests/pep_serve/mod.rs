@@ -8,15 +8,17 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
 use std::thread;
+use std::time::Duration;
 
 use narrows_pep::convert::Fault;
+use narrows_pep::{Layout, request};
 use nix::sys::signal::Signal;
 use nix::sys::socket::{setsockopt, sockopt};
 use nix::unistd::geteuid;
 
 use super::pep_rig::{
-    Daemon, LOOPBACK, PATIENCE, answer, config, echo, echoes, free_port, is_reset, listen_address,
-    payload, soon,
+    self, Daemon, LOOPBACK, PATIENCE, answer, config, echo, echoes, free_port, is_reset,
+    listen_address, payload, soon,
 };
 use super::{NARROWS, THREADS};
 
@@ -201,6 +203,58 @@ fn out_of_descriptors_it_says_so_and_recovers() {
         stream.is_some_and(|mut stream| echoes(&mut stream, b"again"))
     };
     assert!(soon(again));
+}
+
+#[test]
+fn who_waits_for_a_descriptor_is_accepted_when_one_is_free_though_nobody_else_comes() {
+    let daemon = Daemon::start_by(LOOPBACK, "", |file| {
+        // Descriptors that it knows nothing of are more than those that it keeps for itself.
+        let words = "ulimit -n 32; exec 3</dev/null 4<&3 5<&3 6<&3 7<&3 8<&3 9<&3; \
+                     exec \"$0\" pep serve \"$1\"";
+        let mut command = Command::new("sh");
+        command.args(["-c", words, NARROWS]).arg(file);
+        command
+    });
+    let target = echo();
+    let mut held = Vec::new();
+    // Those that are refused for want of a descriptor hold one until they close.
+    let waiting = (0..32).find_map(|_| {
+        let mut stream = daemon.ask(target);
+        let moment = Duration::from_millis(500);
+        stream.set_read_timeout(Some(moment)).expect("set");
+        match stream.read(&mut [0]).map_err(|e| e.kind()) {
+            Err(ErrorKind::WouldBlock | ErrorKind::TimedOut) => Some(stream),
+            _ => {
+                held.push(stream);
+                None
+            }
+        }
+    });
+    let mut waiting = waiting.expect("one is left to wait");
+    drop(held);
+    waiting.set_read_timeout(Some(PATIENCE)).expect("set");
+    // It may come before there is a second one for its destination.
+    let said = answer(&mut waiting);
+    let answered = matches!(said, None | Some(Fault::ResourceExceeded { .. }));
+    assert!(answered, "{said:?}");
+}
+
+#[test]
+fn who_shows_no_cookie_is_refused_where_cookies_are_configured() {
+    let daemon = Daemon::start_by(LOOPBACK, "", |file| {
+        pep_rig::add(file, "cookies = true\n");
+        pep_rig::serve(file)
+    });
+    let target = echo();
+    let Some(Fault::MissingCookie(cookie)) = answer(&mut daemon.ask(target)) else {
+        panic!("a cookie is asked for");
+    };
+    let mut stream = TcpStream::connect(daemon.at).expect("it listens");
+    stream.set_read_timeout(Some(PATIENCE)).expect("set");
+    let shown = request(Layout::Convert, target, Some(&cookie)).expect("a request");
+    stream.write_all(&shown).expect("sent");
+    assert_eq!(answer(&mut stream), None);
+    assert!(echoes(&mut stream, b"with a cookie"));
 }
 
 #[test]

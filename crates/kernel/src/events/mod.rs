@@ -12,102 +12,13 @@ mod write;
 pub(crate) use read::EventReader;
 pub(crate) use write::EventWriter;
 
-use narrows_core::{DropCause, MarkCause, RecoveryEvent};
-
-/// Causes by their number in the stream.
-const MARK_CAUSES: [MarkCause; 4] = [
-    MarkCause::Step,
-    MarkCause::Coupled,
-    MarkCause::Probability,
-    MarkCause::Overflow,
-];
-
-/// Causes by their number in the stream.
-const DROP_CAUSES: [DropCause; 8] = [
-    DropCause::Overflow,
-    DropCause::Probability,
-    DropCause::Overload,
-    DropCause::Loss,
-    DropCause::Unreachable,
-    DropCause::Policy,
-    DropCause::Malformed,
-    DropCause::TooBig,
-];
-
-/// Changes of a congestion state by their number in the stream.
-const RECOVERY_EVENTS: [RecoveryEvent; 6] = [
-    RecoveryEvent::FastRetransmit,
-    RecoveryEvent::TailLossProbe,
-    RecoveryEvent::RetransmissionTimeout,
-    RecoveryEvent::CongestionExperienced,
-    RecoveryEvent::SpuriousUndo,
-    RecoveryEvent::SlowStartExit,
-];
-
-/// What an event begins with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-enum Kind {
-    Enqueued,
-    Dequeued,
-    Marked,
-    Dropped,
-    Translated,
-    Tapped,
-    Sent,
-    Received,
-    Established,
-    Delivered,
-    RttSample,
-    Recovery,
-    Retransmitted,
-    Sampled,
-    Field,
-    Telemetry,
-    QueueSampled,
-    Finished,
-    ProbeRtt,
-    ProbeLost,
-    Limited,
-}
-
-impl Kind {
-    /// All of them, each at the place of its number.
-    const ALL: [Self; 21] = [
-        Self::Enqueued,
-        Self::Dequeued,
-        Self::Marked,
-        Self::Dropped,
-        Self::Translated,
-        Self::Tapped,
-        Self::Sent,
-        Self::Received,
-        Self::Established,
-        Self::Delivered,
-        Self::RttSample,
-        Self::Recovery,
-        Self::Retransmitted,
-        Self::Sampled,
-        Self::Field,
-        Self::Telemetry,
-        Self::QueueSampled,
-        Self::Finished,
-        Self::ProbeRtt,
-        Self::ProbeLost,
-        Self::Limited,
-    ];
-}
-
-/// The place of `one` among `all`.
-fn number_of<T: PartialEq>(all: &[T], one: &T) -> u8 {
-    // Each list has every value of its type; a test below holds them to it.
-    all.iter().position(|other| other == one).unwrap_or(0) as u8
-}
-
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use narrows_core::{
-        EntityId, Event, EventSink, FlowId, FlowSample, Packet, PacketId, TelemetryField,
+        Band, DropCause, EVENTS, EntityId, Event, EventSink, FlowId, FlowSample, MarkCause, Packet,
+        PacketId, RecoveryEvent, Reduce, TelemetryField,
     };
     use narrows_units::{Duration, Instant};
 
@@ -151,7 +62,14 @@ mod tests {
                 packet,
                 sojourn: Duration::from_micros(17),
                 wire_bytes: 1514,
-                band: 1,
+                band: Band::new(&["classic", "low_latency"], 1),
+            },
+            Event::Dequeued {
+                queue,
+                packet,
+                sojourn: Duration::ZERO,
+                wire_bytes: 60,
+                band: Band::new(&["all"], 0),
             },
             Event::Tapped {
                 tap: queue,
@@ -196,12 +114,12 @@ mod tests {
                 },
             },
             Event::Telemetry {
-                flow,
+                source: flow.into(),
                 field,
                 value: -3,
             },
             Event::Telemetry {
-                flow,
+                source: element.into(),
                 field,
                 value: i64::MIN,
             },
@@ -244,21 +162,21 @@ mod tests {
                 });
             }
         }
-        for cause in MARK_CAUSES {
+        for cause in MarkCause::ALL.iter().copied() {
             all.push(Event::Marked {
                 queue,
                 packet,
                 cause,
             });
         }
-        for cause in DROP_CAUSES {
+        for cause in DropCause::ALL.iter().copied() {
             all.push(Event::Dropped {
                 element,
                 packet,
                 cause,
             });
         }
-        for event in RECOVERY_EVENTS {
+        for event in RecoveryEvent::ALL.iter().copied() {
             all.push(Event::Recovery { flow, event });
         }
         all
@@ -285,6 +203,7 @@ mod tests {
             about: "the marked share",
             chart: "",
             scale: 1024,
+            reduce: Reduce::Sample,
         };
         let mut changed = vec![0x45; 60];
         let first = packet(5, changed.clone(), 1400);
@@ -344,6 +263,7 @@ mod tests {
             about: "",
             chart: "",
             scale: 1,
+            reduce: Reduce::Counter,
         };
         let one = packet(3, vec![1; 80], 0);
         let mut writer = EventWriter::default();
@@ -365,7 +285,7 @@ mod tests {
                 assert_eq!(collected.0, again.0);
             }
         }
-        let unknown = [Kind::ALL.len() as u8, 0];
+        let unknown = [EVENTS.len() as u8, 0];
         assert!(
             EventReader::default()
                 .read(&unknown, &mut Collected::default())
@@ -374,9 +294,10 @@ mod tests {
     }
 
     #[test]
-    fn kinds_stand_at_the_place_of_their_number() {
-        for (number, kind) in Kind::ALL.iter().enumerate() {
-            assert_eq!(*kind as usize, number);
-        }
+    fn each_event_that_is_declared_is_tried_here() {
+        let field = TelemetryField::new("alpha", "", "", Reduce::Gauge);
+        let packet = packet(1, vec![1], 0);
+        let tried: BTreeSet<u8> = each(&packet, field).iter().map(Event::number).collect();
+        assert!(tried.into_iter().eq(0..EVENTS.len() as u8));
     }
 }

@@ -1,33 +1,35 @@
 //! Reading events.
 
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
 use std::sync::{Mutex, PoisonError};
 
 use narrows_core::{
-    EntityId, Event, EventSink, FlowId, FlowSample, Packet, PacketId, TelemetryField,
+    Decoder, Event, EventSink, FlowId, Malformed, Packet, PacketId, TelemetryField, Value,
 };
-use narrows_units::{Duration, Instant};
+use narrows_units::Instant;
 
 use super::packets::Remembered;
-use super::{DROP_CAUSES, Kind, MARK_CAUSES, RECOVERY_EVENTS};
-
-/// What was read is no event, or ends within one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Malformed;
 
 /// Turns bytes into events.
 #[derive(Default)]
 pub(crate) struct EventReader {
-    last: u64,
-    packets: Remembered,
-    fields: Vec<TelemetryField>,
-    /// The packet of the event at hand.
-    packet: Packet,
+    known: Known,
     /// Time of the last event.
     reached: Instant,
     /// Events read.
     count: u64,
+}
+
+/// What later events refer to.
+#[derive(Default)]
+struct Known {
+    /// When the event at hand happened, in ns.
+    now: u64,
+    packets: Remembered,
+    fields: Vec<TelemetryField>,
+    names: Vec<&'static [&'static str]>,
+    /// The packet of the event at hand.
+    packet: Packet,
 }
 
 impl EventReader {
@@ -46,140 +48,23 @@ impl EventReader {
     /// # Errors
     /// When they do not, or hold what is no event.
     pub(crate) fn read(&mut self, bytes: &[u8], sink: &mut dyn EventSink) -> Result<(), Malformed> {
-        let mut rest = Rest(bytes);
-        while !rest.0.is_empty() {
-            let kind = Kind::ALL.get(usize::from(rest.byte()?)).ok_or(Malformed)?;
-            self.last = self.last.wrapping_add(rest.signed()? as u64);
-            let now = Instant::from_nanos(self.last);
-            if let Some(event) = self.event(*kind, &mut rest)? {
-                sink.record(now, event);
-                self.count += 1;
-                self.reached = self.reached.max(now);
-            }
-        }
-        Ok(())
-    }
-
-    fn event(&mut self, kind: Kind, rest: &mut Rest<'_>) -> Result<Option<Event<'_>>, Malformed> {
-        Ok(Some(match kind {
-            Kind::Enqueued => Event::Enqueued {
-                queue: rest.entity()?,
-                backlog_packets: rest.small()?,
-                backlog_bytes: rest.number()?,
-            },
-            Kind::Dequeued => {
-                let queue = rest.entity()?;
-                self.take_packet(rest)?;
-                Event::Dequeued {
-                    queue,
-                    packet: &self.packet,
-                    sojourn: rest.time()?,
-                    wire_bytes: rest.small()?,
-                    band: u8::try_from(rest.number()?).map_err(|_| Malformed)?,
-                }
-            }
-            Kind::Marked => {
-                let queue = rest.entity()?;
-                self.take_packet(rest)?;
-                Event::Marked {
-                    queue,
-                    packet: &self.packet,
-                    cause: rest.one_of(&MARK_CAUSES)?,
-                }
-            }
-            Kind::Dropped => {
-                let element = rest.entity()?;
-                self.take_packet(rest)?;
-                Event::Dropped {
-                    element,
-                    packet: &self.packet,
-                    cause: rest.one_of(&DROP_CAUSES)?,
-                }
-            }
-            Kind::Translated => Event::Translated {
-                element: rest.entity()?,
-                flow: rest.maybe()?.map(flow_id).transpose()?,
-                protocol: rest.byte()?,
-                addresses: (rest.address()?, rest.address()?),
-            },
-            Kind::Tapped => {
-                let tap = rest.entity()?;
-                let forward = rest.yes()?;
-                self.take_packet(rest)?;
-                Event::Tapped {
-                    tap,
-                    forward,
-                    packet: &self.packet,
-                }
-            }
-            Kind::Sent => {
-                let host = rest.entity()?;
-                self.take_packet(rest)?;
-                Event::Sent {
-                    host,
-                    packet: &self.packet,
-                }
-            }
-            Kind::Received => {
-                let host = rest.entity()?;
-                self.take_packet(rest)?;
-                Event::Received {
-                    host,
-                    packet: &self.packet,
-                }
-            }
-            Kind::Field => {
-                self.fields.push(TelemetryField {
-                    name: kept(rest.text()?),
-                    unit: kept(rest.text()?),
-                    about: kept(rest.text()?),
-                    chart: kept(rest.text()?),
-                    scale: rest.number()?,
-                });
-                return Ok(None);
-            }
-            Kind::Telemetry => Event::Telemetry {
-                flow: rest.flow()?,
-                field: *usize::try_from(rest.number()?)
-                    .ok()
-                    .and_then(|number| self.fields.get(number))
-                    .ok_or(Malformed)?,
-                value: rest.signed()?,
-            },
-            other => rest.of_itself(other)?,
-        }))
-    }
-
-    fn take_packet(&mut self, rest: &mut Rest<'_>) -> Result<(), Malformed> {
-        let packet = &mut self.packet;
-        packet.id = PacketId(rest.number()?);
-        packet.parent = rest.maybe()?.map(PacketId);
-        packet.flow = rest.maybe()?.map(flow_id).transpose()?;
-        packet.born = Instant::from_nanos(self.last.wrapping_sub(rest.signed()? as u64));
-        packet.held_since = packet.born;
-        packet.zero_tail = rest.small()?;
-        packet.bytes.clear();
-        match rest.number()? {
-            0 => {
-                let known = self.packets.bytes(packet.id).ok_or(Malformed)?;
-                packet.bytes.extend_from_slice(known);
-            }
-            length => {
-                let bytes = rest.bytes(length)?;
-                self.packets.note(packet.id, bytes);
-                packet.bytes.extend_from_slice(bytes);
-            }
+        let known = &mut self.known;
+        let mut rest = Rest { bytes, known };
+        while let Some((number, after)) = rest.bytes.split_first() {
+            rest.bytes = after;
+            rest.known.now = rest.known.now.wrapping_add(rest.signed()? as u64);
+            let event = Event::read(*number, &mut rest)?;
+            let now = Instant::from_nanos(rest.known.now);
+            sink.record(now, event.about(&rest.known.packet));
+            self.count += 1;
+            self.reached = self.reached.max(now);
         }
         Ok(())
     }
 }
 
-fn flow_id(number: u64) -> Result<FlowId, Malformed> {
-    u32::try_from(number).map(FlowId).map_err(|_| Malformed)
-}
-
-/// The text for as long as the program runs: names of telemetry fields, of which there
-/// are as many as congestion controls report.
+/// The text for as long as the program runs: names of telemetry fields and bands, of which
+/// there are as many as controls, applications and queues have.
 fn kept(text: &str) -> &'static str {
     static TEXTS: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
     let mut texts = TEXTS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -191,42 +76,30 @@ fn kept(text: &str) -> &'static str {
     text
 }
 
+/// The same of a list of texts.
+fn kept_list(list: &[&'static str]) -> &'static [&'static str] {
+    static LISTS: Mutex<BTreeSet<&'static [&'static str]>> = Mutex::new(BTreeSet::new());
+    let mut lists = LISTS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = lists.get(list) {
+        return known;
+    }
+    let list: &'static [&'static str] = Box::leak(list.into());
+    lists.insert(list);
+    list
+}
+
 /// What is left to read.
-struct Rest<'b>(&'b [u8]);
+struct Rest<'b> {
+    bytes: &'b [u8],
+    known: &'b mut Known,
+}
 
 impl<'b> Rest<'b> {
-    fn bytes(&mut self, length: u64) -> Result<&'b [u8], Malformed> {
+    fn take(&mut self, length: u64) -> Result<&'b [u8], Malformed> {
         let length = usize::try_from(length).map_err(|_| Malformed)?;
-        let (taken, rest) = self.0.split_at_checked(length).ok_or(Malformed)?;
-        self.0 = rest;
+        let (taken, rest) = self.bytes.split_at_checked(length).ok_or(Malformed)?;
+        self.bytes = rest;
         Ok(taken)
-    }
-
-    fn byte(&mut self) -> Result<u8, Malformed> {
-        let (first, rest) = self.0.split_first().ok_or(Malformed)?;
-        self.0 = rest;
-        Ok(*first)
-    }
-
-    fn number(&mut self) -> Result<u64, Malformed> {
-        let mut value = 0;
-        for shift in (0..64).step_by(7) {
-            let byte = self.byte()?;
-            value |= u64::from(byte & 0x7f) << shift;
-            if byte < 0x80 {
-                return Ok(value);
-            }
-        }
-        Err(Malformed)
-    }
-
-    fn signed(&mut self) -> Result<i64, Malformed> {
-        let value = self.number()?;
-        Ok((value >> 1) as i64 ^ -((value & 1) as i64))
-    }
-
-    fn small(&mut self) -> Result<u32, Malformed> {
-        u32::try_from(self.number()?).map_err(|_| Malformed)
     }
 
     /// A number that may be missing.
@@ -234,108 +107,94 @@ impl<'b> Rest<'b> {
         Ok(self.number()?.checked_sub(1))
     }
 
-    fn entity(&mut self) -> Result<EntityId, Malformed> {
-        self.small().map(EntityId)
-    }
-
-    fn flow(&mut self) -> Result<FlowId, Malformed> {
-        self.small().map(FlowId)
-    }
-
-    fn time(&mut self) -> Result<Duration, Malformed> {
-        self.number().map(Duration::from_nanos)
-    }
-
-    fn yes(&mut self) -> Result<bool, Malformed> {
-        match self.byte()? {
-            0 => Ok(false),
-            1 => Ok(true),
-            _ => Err(Malformed),
+    /// One of those that were met, by its number; the next number is that of a new one, which
+    /// `described` reads.
+    fn met<T: Copy>(
+        &mut self,
+        met: fn(&mut Known) -> &mut Vec<T>,
+        described: fn(&mut Self) -> Result<T, Malformed>,
+    ) -> Result<T, Malformed> {
+        let number = usize::try_from(self.number()?).map_err(|_| Malformed)?;
+        if number == met(self.known).len() {
+            let new = described(self)?;
+            met(self.known).push(new);
         }
+        met(self.known).get(number).copied().ok_or(Malformed)
+    }
+}
+
+impl Decoder for Rest<'_> {
+    fn number(&mut self) -> Result<u64, Malformed> {
+        let mut value = 0;
+        for shift in (0..64).step_by(7) {
+            let (byte, rest) = self.bytes.split_first().ok_or(Malformed)?;
+            self.bytes = rest;
+            value |= u64::from(byte & 0x7f) << shift;
+            if *byte < 0x80 {
+                return Ok(value);
+            }
+        }
+        Err(Malformed)
     }
 
-    fn one_of<T: Copy>(&mut self, all: &[T]) -> Result<T, Malformed> {
-        all.get(usize::from(self.byte()?)).copied().ok_or(Malformed)
-    }
-
-    fn text(&mut self) -> Result<&'b str, Malformed> {
+    fn text(&mut self) -> Result<&str, Malformed> {
         let length = self.number()?;
-        std::str::from_utf8(self.bytes(length)?).map_err(|_| Malformed)
+        std::str::from_utf8(self.take(length)?).map_err(|_| Malformed)
     }
 
-    fn address(&mut self) -> Result<SocketAddr, Malformed> {
-        self.text()?.parse().map_err(|_| Malformed)
+    fn packet(&mut self) -> Result<(), Malformed> {
+        let id = PacketId(self.number()?);
+        let parent = self.maybe()?.map(PacketId);
+        let flow = self.maybe()?.map(u32::try_from).transpose();
+        let flow = flow.map_err(|_| Malformed)?.map(FlowId);
+        let before = self.signed()? as u64;
+        let zero_tail = u32::read(self)?;
+        let length = self.number()?;
+        let new = self.take(length)?;
+        let Known {
+            now,
+            packets,
+            packet,
+            ..
+        } = &mut *self.known;
+        packet.id = id;
+        packet.parent = parent;
+        packet.flow = flow;
+        packet.born = Instant::from_nanos(now.wrapping_sub(before));
+        packet.held_since = packet.born;
+        packet.zero_tail = zero_tail;
+        packet.bytes.clear();
+        // No packet is empty: without bytes, it has those that were met last.
+        if new.is_empty() {
+            packet
+                .bytes
+                .extend_from_slice(packets.bytes(id).ok_or(Malformed)?);
+        } else {
+            packets.note(id, new);
+            packet.bytes.extend_from_slice(new);
+        }
+        Ok(())
     }
 
-    /// What flows, probes and samplers report of themselves.
-    fn of_itself(&mut self, kind: Kind) -> Result<Event<'static>, Malformed> {
-        Ok(match kind {
-            Kind::Established => Event::Established {
-                flow: self.flow()?,
-                ecn: self.yes()?,
-                accecn: self.yes()?,
-            },
-            Kind::Delivered => Event::Delivered {
-                flow: self.flow()?,
-                bytes: self.number()?,
-            },
-            Kind::RttSample => Event::RttSample {
-                flow: self.flow()?,
-                rtt: self.time()?,
-            },
-            Kind::Recovery => Event::Recovery {
-                flow: self.flow()?,
-                event: self.one_of(&RECOVERY_EVENTS)?,
-            },
-            Kind::Retransmitted => Event::Retransmitted {
-                flow: self.flow()?,
-                bytes: self.small()?,
-            },
-            Kind::Sampled => Event::Sampled {
-                flow: self.flow()?,
-                sample: FlowSample {
-                    cwnd: self.small()?,
-                    ssthresh: self.small()?,
-                    in_flight: self.small()?,
-                    srtt: self.time()?,
-                    latest_rtt: self.time()?,
-                    min_rtt: self.time()?,
-                    pacing_rate: self.number()?,
-                    delivery_rate: self.number()?,
-                    bytes_acked: self.number()?,
-                    retransmits: self.number()?,
-                    delivered: self.number()?,
-                    delivered_ce: self.number()?,
-                    ca_state: self.byte()?,
-                },
-            },
-            Kind::QueueSampled => Event::QueueSampled {
-                queue: self.entity()?,
-                backlog_packets: self.small()?,
-                backlog_bytes: self.number()?,
-                probability: f64::from_bits(u64::from_le_bytes(
-                    self.bytes(8)?.try_into().map_err(|_| Malformed)?,
-                )),
-            },
-            Kind::Finished => Event::Finished {
-                flow: self.flow()?,
-                bytes: self.number()?,
-                complete: self.yes()?,
-            },
-            Kind::ProbeRtt => Event::ProbeRtt {
-                probe: self.entity()?,
-                rtt: self.time()?,
-            },
-            Kind::ProbeLost => Event::ProbeLost {
-                probe: self.entity()?,
-            },
-            Kind::Limited => Event::Limited {
-                flow: self.flow()?,
-                receive_window: self.time()?,
-                send_buffer: self.time()?,
-                application: self.time()?,
-            },
-            _ => return Err(Malformed),
-        })
+    fn field(&mut self) -> Result<TelemetryField, Malformed> {
+        let described = |rest: &mut Self| {
+            Ok(TelemetryField {
+                name: kept(rest.text()?),
+                unit: kept(rest.text()?),
+                about: kept(rest.text()?),
+                chart: kept(rest.text()?),
+                scale: rest.number()?,
+                reduce: Value::read(rest)?,
+            })
+        };
+        self.met(|known| &mut known.fields, described)
+    }
+
+    fn names(&mut self) -> Result<&'static [&'static str], Malformed> {
+        let described = |rest: &mut Self| {
+            let names = (0..rest.number()?).map(|_| rest.text().map(kept));
+            Ok(kept_list(&names.collect::<Result<Vec<_>, _>>()?))
+        };
+        self.met(|known| &mut known.names, described)
     }
 }

@@ -30,7 +30,7 @@ pub(super) enum Way<'d> {
     Times(Port),
 }
 
-/// A device that packets reach by a [`TimedSocket`](crate::world::TimedSocket).
+/// A device that packets reach by a [`TimedSocket`](narrows_linux::timed_socket::TimedSocket).
 #[derive(Clone, Copy)]
 pub(super) struct Port {
     /// Its number at the socket.

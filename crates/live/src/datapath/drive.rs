@@ -13,7 +13,7 @@ use super::lateness::Lates;
 use super::pace::{Awake, ExactTimers, Idle, until_wake};
 use super::virtual_time::Departures;
 use super::{Datapath, PathError};
-use crate::clock::Clock;
+use crate::Clock;
 use crate::report::Reports;
 
 /// Packets read from one device before the others have their turn.

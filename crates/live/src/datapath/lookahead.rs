@@ -231,7 +231,7 @@ impl Parts<'_> {
         self.built.stages[i].element.lookahead()
     }
 
-    /// Between which hosts packets may go: those of flows and probes, proxies on their way, all
+    /// Between which hosts packets may go: those of flows, probes and applications, proxies on their way, all
     /// that a program could reach, and those that a router tells of packets that are too large
     /// for a link.
     fn pairs(&self) -> BTreeSet<(usize, usize)> {
@@ -240,11 +240,12 @@ impl Parts<'_> {
         let mut pairs = BTreeSet::new();
         let flows = plan.flows.iter().map(|f| (f.from, f.to));
         let probes = plan.probes.iter().map(|p| (p.from, p.to));
+        let apps = plan.apps.iter().map(|a| (a.from, a.to));
         let legs = plan.flows.iter().filter_map(|f| {
             let proxy = plan.proxies[f.via?.proxy].host;
             Some([(f.from, proxy), (proxy, f.to)])
         });
-        for (HostIndex(a), HostIndex(b)) in flows.chain(probes).chain(legs.flatten()) {
+        for (HostIndex(a), HostIndex(b)) in flows.chain(probes).chain(apps).chain(legs.flatten()) {
             pairs.extend([(a, b), (b, a)]);
         }
         let programs = plan.commands.iter().map(|c| c.host.0);

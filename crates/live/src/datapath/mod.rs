@@ -50,12 +50,13 @@ mod virtual_time;
 use std::os::fd::BorrowedFd;
 
 use narrows_core::EntityId;
+use narrows_linux::timed_socket::TimedSocket;
 use narrows_path::paths::{Link, Next, Paths, Planned};
 use narrows_path::wakes::Slot;
 use narrows_scenario::{BadChange, HostIndex, NameTable, Plan, assemble};
 use narrows_units::{Duration, Instant};
 
-use crate::world::{TimedPort, TimedSocket};
+use crate::world::TimedPort;
 use devices::{Device, Port, Way};
 pub use drive::Driven;
 use flow_table::FlowTable;

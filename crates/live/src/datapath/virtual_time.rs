@@ -21,6 +21,7 @@ use std::os::fd::AsFd;
 
 use narrows_core::{DropCause, EventSink, Packet};
 use narrows_engine::RunHandle;
+use narrows_linux::timed_socket::{Departure, Room, TimedSocket};
 use narrows_path::paths::Next;
 use narrows_units::{Duration, Instant};
 use narrows_wire::ip;
@@ -33,7 +34,7 @@ use super::drive::{Drive, TICK_EVERY};
 use super::lookahead::MARGIN;
 use super::{Datapath, PathError};
 use crate::Reports;
-use crate::world::{Departure, HOST_ADDRESS, Room, TimedSocket};
+use crate::world::HOST_ADDRESS;
 
 /// Packets that are to leave at a time each.
 #[derive(Default)]

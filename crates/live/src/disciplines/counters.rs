@@ -6,12 +6,12 @@
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 
+use narrows_linux::netlink::attribute;
+use narrows_linux::{Clock, Namespace};
 use narrows_scenario::Window;
 use narrows_units::Instant;
 
-use crate::world::Namespace;
-use crate::world::netlink::attribute;
-use crate::{Clock, LiveError};
+use crate::LiveError;
 
 /// Where the disciplines of an element are.
 #[derive(Clone, Debug)]
@@ -189,12 +189,13 @@ impl QdiscStats {
 
 /// Where a discipline's own counters have the packets that it marked
 /// (linux/pkt_sched.h: struct tc_fq_codel_xstats, tc_codel_xstats,
-/// tc_pie_xstats, tc_red_xstats, tc_dualpi2_xstats).
+/// tc_pie_xstats, tc_red_xstats, tc_dualpi2_xstats, tc_fq_pie_xstats).
 fn marks_at(kind: &str) -> Option<usize> {
     match kind {
         "fq_codel" | "red" => Some(12),
         "codel" | "dualpi2" => Some(24),
         "pie" => Some(36),
+        "fq_pie" => Some(16),
         _ => None,
     }
 }

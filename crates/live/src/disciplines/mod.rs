@@ -5,8 +5,10 @@
 //! disciplines there are is the machine's matter; an element that has none is
 //! refused by name.
 
+mod cake;
 mod counters;
 mod options;
+mod schedulers;
 mod translate;
 
 pub(crate) use counters::{Counted, KernelQueue, Watching};

@@ -11,6 +11,11 @@ impl Options {
         Self(words.iter().flat_map(|w| w.to_ne_bytes()).collect())
     }
 
+    /// Bytes of a structure of the kernel.
+    pub fn raw(bytes: Vec<u8>) -> Self {
+        Self(bytes)
+    }
+
     /// With an attribute.
     pub fn with(mut self, kind: u16, value: &[u8]) -> Self {
         const HEADER: usize = 4;

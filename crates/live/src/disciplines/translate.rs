@@ -4,14 +4,16 @@
 //! v6.17); they do not change once a kernel has them.
 
 use narrows_aqm::dualpi2::{StepThreshold, Variant};
-use narrows_aqm::{QueueSpec, codel, dualpi2, fq_codel, pie, red};
+use narrows_aqm::{QueueSpec, codel, dualpi2, fq_codel, fq_pie, pie, red};
+use narrows_linux::{Qdisc, is_virtual_time};
 use narrows_path::netem::{Distribution, LossSpec};
 use narrows_path::{DEFAULT_OVERHEAD, NetemSpec, Percent, RateSpec};
 use narrows_scenario::ElementSpec;
 use narrows_units::Duration;
 
+use super::cake;
 use super::options::Options;
-use crate::clock::is_virtual_time;
+use super::schedulers::{self, rate_spec};
 
 /// Bytes of the Ethernet header, which the kernel counts on a veth device.
 const ETHERNET: u32 = DEFAULT_OVERHEAD;
@@ -61,7 +63,16 @@ pub(crate) struct Discipline {
 }
 
 impl Discipline {
-    fn attributes(kind: &'static str, options: Options) -> Self {
+    /// As the kernel is asked for it.
+    pub(crate) fn as_qdisc(&self) -> Qdisc<'_> {
+        Qdisc {
+            kind: self.kind,
+            options: &self.options,
+            nested: self.nested,
+        }
+    }
+
+    pub(super) fn attributes(kind: &'static str, options: Options) -> Self {
         Self {
             kind,
             options: options.into_bytes(),
@@ -81,7 +92,7 @@ impl Discipline {
         Self::attributes("fq", options)
     }
 
-    fn structure(kind: &'static str, options: Options) -> Self {
+    pub(super) fn structure(kind: &'static str, options: Options) -> Self {
         Self {
             kind,
             options: options.into_bytes(),
@@ -133,19 +144,7 @@ fn bucket(spec: &RateSpec, mtu: u32, timers: Timers) -> Result<Discipline, Strin
         return Err(format!("`rate {}` is less than a byte a second", spec.rate));
     }
     let burst = timers.bucket(bytes_per_second, u64::from(mtu + spec.overhead));
-    // struct tc_ratespec: cell_log, linklayer (1 is Ethernet: no table of
-    // times), overhead, cell_align, mpu, rate.
-    let rate = {
-        let mut bytes = vec![0, 1];
-        bytes.extend((extra as u16).to_ne_bytes());
-        bytes.extend([0; 4]);
-        bytes.extend(
-            u32::try_from(bytes_per_second)
-                .unwrap_or(u32::MAX)
-                .to_ne_bytes(),
-        );
-        bytes
-    };
+    let rate = rate_spec(bytes_per_second, extra as u16);
     // rate, peakrate, limit (none: a queue is put in), buffer, mtu.
     let parameters = [&rate[..], &[0; 12], &[0; 12]].concat();
     let options = Options::default()
@@ -171,12 +170,24 @@ fn queue(spec: &QueueSpec, mtu: u32) -> Result<Discipline, String> {
         QueueSpec::Pie(config) => pie(config),
         QueueSpec::Red(config) => red(config)?,
         QueueSpec::DualPi2(config) => dualpi2(config)?,
-        other @ QueueSpec::CnqCodelAf(_) => {
+        QueueSpec::Cake(config) => Discipline::attributes("cake", cake::options(config)),
+        QueueSpec::FqPie(config) => fq_pie(config),
+        QueueSpec::Fq(config) => schedulers::fq(config),
+        QueueSpec::Sfq(config) => schedulers::sfq(config),
+        QueueSpec::Prio(config) => schedulers::prio(config)?,
+        QueueSpec::Tbf(config) => schedulers::tbf(config)?,
+        other @ (QueueSpec::Drr(_) | QueueSpec::Htb(_)) => {
             let kind = other.kind();
             return Err(format!(
-                "`queue {kind}` is not handed to the kernel; pfifo, bfifo, codel, fq_codel, pie, \
-                 red and dualpi2 are"
+                "`queue {kind}` has classes, which are not handed to the kernel"
             ));
+        }
+        other @ (QueueSpec::CnqCodelAf(_)
+        | QueueSpec::Cobalt(_)
+        | QueueSpec::Pi2(_)
+        | QueueSpec::DualQ(_)) => {
+            let kind = other.kind();
+            return Err(format!("`queue {kind}` is no queueing discipline of Linux"));
         }
     })
 }
@@ -225,6 +236,27 @@ fn pie(config: &pie::PieConfig) -> Discipline {
         .with_u32(7, config.bytemode.into())
         .with_u32(8, config.dq_rate_estimator.into());
     Discipline::attributes("pie", options)
+}
+
+/// TCA_FQ_PIE_LIMIT 1, FLOWS 2, TARGET 3, TUPDATE 4, ALPHA 5, BETA 6, QUANTUM 7, MEMORY_LIMIT 8,
+/// ECN_PROB 9, ECN 10, BYTEMODE 11, DQ_RATE_ESTIMATOR 12; times in µs.
+fn fq_pie(config: &fq_pie::FqPieConfig) -> Discipline {
+    let law = &config.pie;
+    let memory = u32::try_from(config.memory_limit.get()).unwrap_or(u32::MAX);
+    let options = Options::default()
+        .with_u32(1, law.limit)
+        .with_u32(2, config.flows)
+        .with_u32(3, us(law.target))
+        .with_u32(4, us(law.tupdate))
+        .with_u32(5, law.alpha)
+        .with_u32(6, law.beta)
+        .with_some(7, config.quantum)
+        .with_u32(8, memory)
+        .with_u32(9, config.ecn_prob)
+        .with_u32(10, law.ecn.into())
+        .with_u32(11, law.bytemode.into())
+        .with_u32(12, law.dq_rate_estimator.into());
+    Discipline::attributes("fq_pie", options)
 }
 
 /// struct tc_red_qopt (limit, qth_min and qth_max in bytes, Wlog, Plog, Scell_log, flags:
@@ -358,7 +390,7 @@ fn word(percent: Percent) -> u32 {
     u32::try_from(percent.threshold()).unwrap_or(u32::MAX)
 }
 
-fn us(time: Duration) -> u32 {
+pub(super) fn us(time: Duration) -> u32 {
     u32::try_from(time.as_nanos() / 1_000).unwrap_or(u32::MAX)
 }
 
@@ -450,6 +482,73 @@ mod tests {
     }
 
     #[test]
+    fn cake_has_its_modes_and_its_framing() {
+        let all = of(
+            "rate 50Mbit queue cake bandwidth 20mbit diffserv4 dual-srchost lan ingress \
+                      ack-filter pppoe-ptm overhead -4 mpu 64 memlimit 1mb",
+        )
+        .unwrap();
+        assert_eq!(all[1].kind, "cake");
+        let rate = attribute(&all[1].options, 2).unwrap();
+        assert_eq!(rate, 2_500_000u64.to_ne_bytes());
+        // diffserv4, PTM, dual-srchost, RTT and target in µs, memory, ingress, filter.
+        let kinds = [3, 4, 5, 7, 8, 10, 11, 13, 14, 15, 16, 17];
+        let want = [1, 2, 5, 1_000, 50, 1 << 20, 0, 0, 64, 1, 1, 1];
+        assert_eq!(kinds.map(|k| number(&all[1], k)), want);
+        assert_eq!(number(&all[1], 6), (-4i32) as u32);
+        assert_eq!(attribute(&all[1].options, 12), None);
+        // Without overhead the kernel counts what it has; with `raw` that and more.
+        let plain = of("rate 50Mbit queue cake").unwrap();
+        assert_eq!(attribute(&plain[1].options, 6), None);
+        let raw = of("rate 50Mbit queue cake raw ether-vlan").unwrap();
+        assert_eq!([6, 12].map(|k| number(&raw[1], k)), [4, 0]);
+    }
+
+    #[test]
+    fn a_queue_that_has_pie_inside_hands_over_its_law() {
+        let all = of("rate 50Mbit queue fq_pie limit 77 target 5ms ecn_prob 20 ecn").unwrap();
+        assert_eq!(all[1].kind, "fq_pie");
+        assert_eq!(
+            [1, 3, 9, 10].map(|k| number(&all[1], k)),
+            [77, 5_000, 20, 1]
+        );
+        assert_eq!(attribute(&all[1].options, 7), None);
+    }
+
+    #[test]
+    fn schedulers_have_their_structures() {
+        let queue = |words: &str| of(&format!("rate 50Mbit queue {words}")).unwrap().remove(1);
+        let sfq = queue("sfq perturb 10 limit 50 headdrop");
+        assert_eq!(
+            (sfq.kind, sfq.options.len(), sfq.nested),
+            ("sfq", 72, false)
+        );
+        let word = |at: usize| u32::from_ne_bytes(sfq.options[at..at + 4].try_into().unwrap());
+        assert_eq!(
+            [0, 4, 8, 12, 16, 20, 24].map(word),
+            [0, 10, 50, 1_024, 0, 127, 1]
+        );
+        let prio = queue("prio bands 2 priomap 0 1 1 1 1 1");
+        assert_eq!(prio.options[..4], 2u32.to_ne_bytes());
+        assert_eq!(
+            prio.options[4..],
+            [0, 1, 1, 1, 1, 1, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1]
+        );
+        let fq = queue("fq maxrate 8Mbit buckets 2000 weights 16384 16384 20000");
+        assert_eq!(
+            [1, 7, 8, 11].map(|k| number(&fq, k)),
+            [10_000, 1_000_000, 10, 68_750]
+        );
+        assert_eq!(attribute(&fq.options, 17).unwrap().len(), 12);
+        assert_eq!(attribute(&fq.options, 16), None);
+        let tbf = queue("tbf rate 8Mbit burst 3000 latency 1ms peakrate 9Mbit mtu 1514");
+        assert_eq!([6, 7].map(|k| number(&tbf, k)), [3_000, 1_514]);
+        // 1125 bytes in a millisecond at the peak rate and 1514.
+        let parameters = attribute(&tbf.options, 1).unwrap();
+        assert_eq!(parameters[24..28], 2_639u32.to_ne_bytes());
+    }
+
+    #[test]
     fn netem_has_its_delay_in_nanoseconds_and_its_loss_as_a_part_of_all_words() {
         let all = of("netem delay 10ms loss 50%").unwrap();
         assert_eq!(all[0].kind, "netem");
@@ -466,6 +565,12 @@ mod tests {
             ("rate 1Mbit overhead 0", "overhead 0"),
             ("rate 1Mbit queue dualpi2 variant rfc9332", "variant linux"),
             ("rate 1Mbit queue cnq_codel_af", "cnq_codel_af"),
+            ("rate 1Mbit queue cobalt", "cobalt"),
+            ("rate 1Mbit queue drr class a", "classes"),
+            ("rate 1Mbit queue htb class a rate 1Mbit", "classes"),
+            ("rate 1Mbit queue prio band 0 queue (codel)", "band"),
+            ("rate 1Mbit queue pi2", "pi2"),
+            ("rate 1Mbit queue dualq", "dualq"),
             ("netem delay 10ms 1ms distribution normal", "distribution"),
         ] {
             let why = of(words).unwrap_err();

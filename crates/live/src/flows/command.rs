@@ -6,6 +6,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
 
+use narrows_linux::machine::{find_program, processes};
+use narrows_linux::{Stop, Wait};
 use narrows_scenario::{CommandPlan, Plan};
 use narrows_units::{Duration, Instant};
 use nix::errno::Errno;
@@ -15,8 +17,6 @@ use nix::unistd::Pid;
 
 use super::HostOf;
 use super::error::FlowError;
-use super::stop::{Stop, Wait};
-use crate::machine::{find_program, processes};
 use crate::{Clock, CommandFacts};
 
 /// How often running processes are polled.

@@ -1,9 +1,9 @@
 //! What one end of a flow can say about it.
 
 use narrows_core::{FlowId, TcpInfo};
+use narrows_linux::tcp_info::EcnLayout;
 
 use crate::FlowFacts;
-use crate::sample::EcnLayout;
 
 /// What the kernel made of one end, as its socket said last.
 #[derive(Clone, Debug, Default)]

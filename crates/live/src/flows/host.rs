@@ -12,6 +12,7 @@ use narrows_bpf::SocketOptions;
 use narrows_core::{Event, EventSink, SocketError};
 use narrows_engine::{Carrier, SocketPlan};
 use narrows_host::{AppOn, Hosts, Net, Options, Topology, Transport};
+use narrows_linux::{Stop, is_virtual_time, wake_sharply};
 use narrows_path::paths::Paths;
 use narrows_path::wakes::Slot;
 use narrows_units::{Duration, Instant};
@@ -24,9 +25,7 @@ use super::error::FlowError;
 use super::facts::EndFacts;
 use super::kernel::{self, Kernel, PORTS};
 use super::options::Owner;
-use super::stop::{Stop, wake_sharply};
 use super::tcp::{Ends, Stack};
-use crate::clock::is_virtual_time;
 use crate::sample::SenderWatch;
 use crate::{Clock, Reporter};
 
@@ -52,6 +51,8 @@ pub struct Work {
     pub node: usize,
     /// Hosts and links, as the plan has them.
     pub topology: Topology,
+    /// How many flows the plan has.
+    pub flows: usize,
     /// Its applications.
     pub apps: Vec<AppOn>,
     /// The run's sets of socket options.
@@ -113,8 +114,8 @@ impl Host {
         let plans = work.sockets.iter().zip(work.controls);
         let options: Vec<_> = plans.map(|(s, c)| kernel::Options::new(s, c)).collect();
         let mut tcp: Vec<_> = options.iter().filter_map(|o| o.tcp.as_ref()).collect();
-        tcp.sort_by(|a, b| a.control.cmp(&b.control));
-        tcp.dedup_by(|a, b| a.control == b.control);
+        tcp.sort_by(|a, b| a.control().cmp(b.control()));
+        tcp.dedup_by(|a, b| a.control() == b.control());
         tcp.iter().try_for_each(|options| options.check())?;
         let ends = Rc::new(RefCell::new(BTreeMap::new()));
         let stack = if tcp.is_empty() {
@@ -141,8 +142,9 @@ impl Host {
             epoll.add(fd, event).map_err(wait)?;
         }
         let profiles = work.sockets.iter().map(options_of).collect();
+        let flows = work.flows;
         let mut host = Self {
-            hosts: Hosts::new(work.topology, profiles, work.seed, FIRST_SLOT),
+            hosts: Hosts::new(work.topology, profiles, work.seed, FIRST_SLOT).with_flows(flows),
             node: work.node,
             paths: Paths::new(Vec::new(), FIRST_SLOT as usize),
             kernel: Kernel::new(epoll, options, stack),

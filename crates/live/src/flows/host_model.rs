@@ -1,7 +1,7 @@
 //! Which parts of the plan's host model can be set in a kernel.
 
 use narrows_cc::ControlSpec;
-use narrows_scenario::{FlowPlan, HostIndex, HostModel, Plan};
+use narrows_scenario::{FlowPlan, HostIndex, HostModel, Plan, TcpOptions, Transport};
 use narrows_tcp::{PacingUse, Segmentation, SendBuffer, SmallQueues};
 use narrows_units::Duration;
 
@@ -13,24 +13,25 @@ pub fn paces_always(model: &HostModel) -> bool {
 }
 
 /// Whether the model's host has the fq queueing discipline.
-fn has_fq(flow: &FlowPlan) -> bool {
-    match flow.host.pacing {
+fn has_fq(tcp: &TcpOptions) -> bool {
+    match tcp.host.pacing {
         PacingUse::Fq => true,
-        PacingUse::AsAlgorithm => flow.cc.own().is_some_and(ControlSpec::wants_fq),
+        PacingUse::AsAlgorithm => tcp.cc.own().is_some_and(ControlSpec::wants_fq),
         PacingUse::Internal | PacingUse::Always | PacingUse::Never => false,
     }
 }
 
-/// What the model of the sender of `flow` asks for that a kernel decides by
-/// itself, a sentence each. What is as the model is by default is not mentioned.
-pub fn notes(plan: &Plan, flow: &FlowPlan) -> Vec<String> {
-    let model = &flow.host;
+/// What the model of the host `sender` of a connection with these options asks for that a
+/// kernel decides by itself, a sentence each. What is as the model is by default is not
+/// mentioned.
+pub fn notes(plan: &Plan, sender: HostIndex, tcp: &TcpOptions) -> Vec<String> {
+    let model = &tcp.host;
     let default = HostModel::default();
     let mut notes = Vec::new();
     if model.pacing == PacingUse::Never {
         notes.push("its congestion control decides whether it is paced".to_owned());
     }
-    if has_fq(flow) {
+    if has_fq(tcp) {
         notes.push(
             "its host has no fq queueing discipline: what TCP's own timer holds back does not \
              fill its window"
@@ -43,7 +44,7 @@ pub fn notes(plan: &Plan, flow: &FlowPlan) -> Vec<String> {
         defer,
     } = model.segmentation
     {
-        let limited = most_segments(plan, flow.from, ETHERNET_MTU).is_some();
+        let limited = most_segments(plan, sender, ETHERNET_MTU).is_some();
         if gso_max_bytes != LINUX_GSO_MAX_BYTES && !limited {
             notes.push("the kernel decides about the longest of its bursts".to_owned());
         }
@@ -73,26 +74,30 @@ pub fn notes(plan: &Plan, flow: &FlowPlan) -> Vec<String> {
 pub fn with_hosts_in_virtual_time(plan: &Plan) -> Plan {
     let mut fitted = plan.clone();
     for (flow, fitted) in plan.flows.iter().zip(&mut fitted.flows) {
-        if flow.is_tcp() {
-            fitted.host = in_virtual_time(plan, flow);
+        if let Transport::Tcp(tcp) = &mut fitted.transport {
+            tcp.host = in_virtual_time(plan, (flow.from, flow.to), tcp);
         }
     }
     fitted
 }
 
-/// The model of the sender of `flow` as a kernel in virtual time is one.
+/// The model of the sender of connections with these options as a kernel in virtual time is one.
 ///
 /// Towards elements of ours TCP hands down bursts, cut into segments that arrive together; its
 /// devices of a link whose datapath is the kernel's take one segment at a time. No host has fq.
 /// `HZ` is 1000, and the send buffer grows with the window up to [`LINUX_WMEM`].
-fn in_virtual_time(plan: &Plan, flow: &FlowPlan) -> HostModel {
+fn in_virtual_time(
+    plan: &Plan,
+    (sender, receiver): (HostIndex, HostIndex),
+    tcp: &TcpOptions,
+) -> HostModel {
     let routes = plan.routes();
-    let path = routes.path(flow.from.0, flow.to.0).unwrap_or_default();
+    let path = routes.path(sender.0, receiver.0).unwrap_or_default();
     let first = path.first().map(|hop| &plan.links[hop.link]);
     let ours = first.is_some_and(|link| link.datapath.is_own());
-    let limited = first.and_then(|link| most_segments(plan, flow.from, link.mtu));
+    let limited = first.and_then(|link| most_segments(plan, sender, link.mtu));
     HostModel {
-        segmentation: match flow.host.segmentation {
+        segmentation: match tcp.host.segmentation {
             _ if !ours => Segmentation::OneSegment,
             Segmentation::Tso { gso_max_bytes, .. } if limited.is_some() => Segmentation::Tso {
                 min_segments: LINUX_MIN_TSO_SEGMENTS,
@@ -103,12 +108,12 @@ fn in_virtual_time(plan: &Plan, flow: &FlowPlan) -> HostModel {
         },
         gro: None,
         tick: VIRTUAL_TICK,
-        pacing: match flow.host.pacing {
+        pacing: match tcp.host.pacing {
             PacingUse::Fq | PacingUse::Always => PacingUse::Always,
-            PacingUse::AsAlgorithm if !has_fq(flow) => PacingUse::AsAlgorithm,
+            PacingUse::AsAlgorithm if !has_fq(tcp) => PacingUse::AsAlgorithm,
             PacingUse::AsAlgorithm | PacingUse::Internal | PacingUse::Never => PacingUse::Internal,
         },
-        compress_sacks: flow.host.compress_sacks,
+        compress_sacks: tcp.host.compress_sacks,
         small_queues: SmallQueues::Off,
         send_buffer: HostModel::AUTO_SEND_BUFFER,
     }
@@ -117,7 +122,8 @@ fn in_virtual_time(plan: &Plan, flow: &FlowPlan) -> HostModel {
 /// What a kernel in virtual time says of `flow`, whose longest burst had `segments`, where the
 /// plan's model has none.
 pub fn note_of_bursts(flow: &FlowPlan, segments: u32) -> Option<String> {
-    let by_one = flow.host.segmentation == Segmentation::OneSegment;
+    let tcp = flow.transport.tcp();
+    let by_one = tcp.is_some_and(|tcp| tcp.host.segmentation == Segmentation::OneSegment);
     (by_one && segments > 1).then(|| {
         format!(
             "its packets left in bursts of up to {segments} segments, as TCP forms them; the \
@@ -130,20 +136,24 @@ pub fn note_of_bursts(flow: &FlowPlan, segments: u32) -> Option<String> {
 /// Switches of a host's namespace (sysctl) that its flows ask for. They hold
 /// for all of its flows, so they are turned if all agree.
 pub fn settings(plan: &Plan, host: HostIndex) -> Vec<(&'static str, &'static str)> {
-    let streams = || plan.flows.iter().filter(|f| f.is_tcp());
+    let streams = || {
+        plan.flows
+            .iter()
+            .filter_map(|f| Some((f, f.transport.tcp()?)))
+    };
     let all = |mut flows: Box<dyn Iterator<Item = bool> + '_>| {
         flows.next().is_some_and(|first| first && flows.all(|f| f))
     };
     let mut settings = Vec::new();
-    let sends_limited = streams()
-        .filter(|f| f.from == host)
-        .map(|f| matches!(f.host.send_buffer, SendBuffer::Auto { max } if max == LINUX_WMEM));
+    let sends_limited = streams().filter(|(f, _)| f.from == host).map(
+        |(_, tcp)| matches!(tcp.host.send_buffer, SendBuffer::Auto { max } if max == LINUX_WMEM),
+    );
     if all(Box::new(sends_limited)) {
         settings.push(("net/ipv4/tcp_wmem", "4096 16384 4194304"));
     }
     let plain_sacks = streams()
-        .filter(|f| f.to == host)
-        .map(|f| !f.host.compress_sacks);
+        .filter(|(f, _)| f.to == host)
+        .map(|(_, tcp)| !tcp.host.compress_sacks);
     if all(Box::new(plain_sacks)) {
         settings.push(("net/ipv4/tcp_comp_sack_nr", "0"));
     }
@@ -187,7 +197,8 @@ mod tests {
             let draft =
                 narrows_scenario::Draft::read("n.toml", text.as_bytes()).expect("a scenario");
             let plan = draft.check().expect("a plan");
-            let notes = notes(&plan, &plan.flows[0]);
+            let flow = &plan.flows[0];
+            let notes = notes(&plan, flow.from, flow.transport.tcp().expect("TCP"));
             assert_eq!(
                 notes.iter().any(|n| n.contains("fq")),
                 noted,
@@ -207,7 +218,8 @@ mod tests {
         );
         let draft = narrows_scenario::Draft::read("n.toml", text.as_bytes()).expect("a scenario");
         let plan = draft.check().expect("a plan");
-        with_hosts_in_virtual_time(&plan).flows[0].host
+        let fitted = with_hosts_in_virtual_time(&plan);
+        fitted.flows[0].transport.tcp().expect("TCP").host
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::rc::Rc;
 use narrows_core::{Endpoint, Packet, PacketPool, Profile, SocketError};
 use narrows_engine::{Carrier, SocketPlan};
 use narrows_host::System;
+use narrows_linux::datagrams::{DatagramSocket, LARGEST};
 use narrows_units::Instant;
 use narrows_wire::FlowKey;
 use nix::errno::Errno;
@@ -17,7 +18,7 @@ use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
 use super::error::FlowError;
 use super::options::{Owner, StreamOptions};
 use super::tcp::{KernelTcp, Stack};
-use super::udp::{LARGEST, Port};
+use super::udp::Port;
 use crate::Clock;
 
 /// Tokens of UDP ports; those of other sockets are their numbers.
@@ -205,16 +206,20 @@ impl Kernel {
 
     fn open_port(&mut self, profile: usize, local: SocketAddr) -> Result<(), SocketError> {
         let options = &self.options[profile];
-        let (fd, roomy) = match Owner(&options.owner).datagrams(local, options.fragments) {
+        let made = DatagramSocket::bound(local, options.fragments);
+        let (socket, roomy) = match made {
             Ok(made) => made,
-            Err(error) => return Err(self.refuse(local, error)),
+            Err(error) => {
+                let error = Owner(&options.owner).refused(error, "");
+                return Err(self.refuse(local, error));
+            }
         };
         let number = number_of(local);
-        let mut port = Port::new(fd, local, profile);
+        let mut port = Port::new(socket, local, profile);
         port.lazy = roomy && options.lazy && !options.waits;
         port.waits = options.waits;
         if !port.lazy {
-            self.watch(PORTS + number, &port.fd)?;
+            self.watch(PORTS + number, &port.socket)?;
         }
         self.ports.insert(number, port);
         Ok(())

@@ -9,7 +9,6 @@
 //! The kernel sizes buffers: neither `SO_SNDBUF` nor `SO_RCVBUF` is set
 //! of a stream.
 
-mod arrival;
 mod command;
 mod ecn_switch;
 mod error;
@@ -17,11 +16,8 @@ mod facts;
 mod host;
 mod host_model;
 mod kernel;
-pub(crate) mod options;
-#[allow(unsafe_code)]
-pub(crate) mod socket_option;
+mod options;
 mod start;
-mod stop;
 mod tcp;
 mod tls;
 mod udp;
@@ -31,13 +27,11 @@ pub use error::FlowError;
 pub(crate) use host_model::note_of_bursts;
 pub use host_model::with_hosts_in_virtual_time;
 pub use start::Flows;
-pub use stop::{Stop, Wait};
 
 use narrows_core::FlowId;
 use narrows_engine::SocketPlan;
+use narrows_linux::Namespace;
 use narrows_scenario::{Control, HostIndex, Plan};
-
-use crate::Namespace;
 
 /// The namespace of each host of a plan.
 pub type HostOf<'a> = dyn Fn(HostIndex) -> Namespace + 'a;

@@ -11,9 +11,11 @@ use narrows_bpf::SocketOptions;
 use narrows_core::{EntityId, FlowId};
 use narrows_engine::{Carrier, Setup, SocketPlan};
 use narrows_host::{Node, Topology};
+use narrows_linux::tcp_info::EcnLayout;
+use narrows_linux::{LinuxError, Stop};
 use narrows_path::paths::{Link, Next};
 use narrows_quic::Tls;
-use narrows_scenario::{HostIndex, HostPlan, LinkPlan, Plan, Transport};
+use narrows_scenario::{HostIndex, HostPlan, LinkPlan, Plan};
 use narrows_units::Instant;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
@@ -22,15 +24,18 @@ use super::facts::EndFacts;
 use super::host::{Host, Work};
 use super::host_model;
 use super::options::Owner;
-use super::stop::Stop;
 use super::tls;
 use super::{ControlOf, HostOf};
-use crate::sample::{EcnLayout, Sampler, SenderWatch};
+use crate::sample::{Sampler, SenderWatch};
 use crate::{Clock, FlowFacts, Namespace, Reporter};
 
 /// File descriptors that a process needs for itself and what else a run
 /// opens.
 const OTHER_FILES: u64 = 256;
+
+/// File descriptors of the connections that an application has at once (our choice: far more
+/// than those of a page or a household).
+const FILES_OF_APP: u64 = 4_096;
 
 /// The plan's applications, at work: each host has a thread that serves theirs, and
 /// one that samples its TCP senders, if it has such.
@@ -81,7 +86,8 @@ impl Flows {
         reporter: &Reporter,
     ) -> Result<Self, FlowError> {
         // A flow that goes by a proxy has two connections, each with two ends.
-        open_files(4 * (plan.flows.len() + plan.probes.len()) as u64 + OTHER_FILES);
+        let of_flows = 4 * (plan.flows.len() + plan.probes.len()) as u64;
+        open_files(of_flows + FILES_OF_APP * plan.apps.len() as u64 + OTHER_FILES);
         let stop = Stop::new().map_err(|reason| FlowError::Host {
             host: "*".to_owned(),
             action: "stop threads",
@@ -120,6 +126,7 @@ impl Flows {
             let work = Work {
                 node: index.0,
                 topology: topology(plan),
+                flows: plan.flows.len(),
                 apps,
                 sockets: setup.sockets.clone(),
                 controls: controls.clone(),
@@ -153,7 +160,7 @@ impl Flows {
             action: "have a thread",
             reason,
         };
-        let refused = |e: crate::LiveError| failed(io::Error::other(e.to_string()));
+        let refused = |e: LinuxError| failed(io::Error::other(e.to_string()));
         let mut begin = None;
         if !work.apps.is_empty() {
             let (ready, is_ready, may_start) = ready();
@@ -253,15 +260,15 @@ impl Ready {
 fn facts(plan: &Plan) -> Vec<FlowFacts> {
     let of = |flow: &narrows_scenario::FlowPlan| {
         let mut notes = Vec::new();
-        if flow.is_tcp() {
-            notes.extend(host_model::notes(plan, flow));
-            if flow.fast_open && flow.opens != flow.from && flow.via.is_none() {
+        if let Some(tcp) = flow.transport.tcp() {
+            notes.extend(host_model::notes(plan, flow.from, tcp));
+            if tcp.fast_open && flow.opens != flow.from && flow.via.is_none() {
                 notes.push(
                     "no data goes with its SYN: the end that opens it has none to send".to_owned(),
                 );
             }
         }
-        let control = flow.cc.quic().map(|control| control.to_string());
+        let control = flow.transport.quic().map(|quic| quic.cc.to_string());
         FlowFacts {
             name: flow.name.clone(),
             congestion_control: control.unwrap_or_default(),
@@ -290,13 +297,12 @@ fn topology(plan: &Plan) -> Topology {
     }
 }
 
-/// TLS for the flows of `plan` that run over QUIC, if there are endpoints.
+/// TLS for what of `plan` runs over QUIC, if there is any.
 fn tls_for(plan: &Plan) -> Result<Option<Arc<Tls>>, FlowError> {
-    let quic = |f: &&narrows_scenario::FlowPlan| f.transport == Transport::Quic;
-    let Some(first) = plan.flows.iter().find(quic) else {
+    let mut quic = plan.transports().filter(|(_, t)| t.quic().is_some());
+    let Some((owner, _)) = quic.next() else {
         return Ok(None);
     };
-    let owner = format!("flow/{}", first.name);
     let made = tls::make().map_err(Owner(&owner).cannot("prepare TLS"))?;
     Ok(Some(Arc::new(made)))
 }
@@ -323,7 +329,8 @@ fn sampler(
         reporter: reporter.clone(),
         senders: BTreeMap::new(),
     };
-    for (i, flow) in plan.flows.iter().enumerate().filter(|(_, f)| f.is_tcp()) {
+    let flows = plan.flows.iter().enumerate();
+    for (i, flow) in flows.filter(|(_, f)| f.transport.tcp().is_some()) {
         let ends = plan.flow_ends(i);
         let proxy = plan.proxy_ends(i);
         let near = proxy.map_or(ends.answerer.1, |proxy| proxy.near);

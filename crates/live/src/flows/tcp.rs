@@ -1,7 +1,7 @@
 //! The kernel's TCP as a transport behind a socket: one connection of a plan's host, sampled,
-//! with ECN and a control as the plan says. A proxy's connections ([`pep`](crate::pep)) are
+//! with ECN and a control as the plan says. A proxy's connections are
 //! many, nobody's flows, and read and written in pairs: they are another layer, and what both
-//! layers do alike is in [`stream_calls`](crate::stream_calls).
+//! layers do alike is in [`stream_calls`](narrows_linux::stream_calls).
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -14,6 +14,10 @@ use narrows_bpf::SocketOptions;
 use narrows_core::{
     Data, Endpoint, EndpointEvent, FlowSample, Packet, PacketPool, SocketError, SocketEvent,
 };
+use narrows_linux::socket_option::tcp_info;
+use narrows_linux::stream_calls::{AT_ONCE, connection_error, errno, first_of};
+use narrows_linux::tcp_info::EcnLayout;
+use narrows_linux::tcp_options::control_of;
 use narrows_units::Instant;
 use nix::errno::Errno;
 use nix::sys::epoll::EpollFlags;
@@ -23,11 +27,9 @@ use nix::sys::socket::{
 
 use super::ecn_switch::{Ask, EcnSwitch};
 use super::facts::EndFacts;
-use super::options::{StreamOptions, control_of};
-use super::socket_option::tcp_info;
+use super::options::StreamOptions;
 use crate::own_controls::options_of;
-use crate::sample::{EcnLayout, SenderWatch};
-use crate::stream_calls::{AT_ONCE, connection_error, errno, first_of};
+use crate::sample::SenderWatch;
 use crate::{Clock, Reporter};
 
 /// Reads in a row, so that no connection keeps the others of its host waiting.

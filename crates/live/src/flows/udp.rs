@@ -1,26 +1,17 @@
 //! The kernel's UDP: what carries datagrams, and transports of ours (QUIC).
 
 use std::collections::{BTreeSet, VecDeque};
-use std::io::{IoSlice, IoSliceMut};
 use std::net::SocketAddr;
-use std::os::fd::{AsRawFd, OwnedFd};
 
 use narrows_core::{Packet, PacketPool};
+use narrows_linux::arrival;
+use narrows_linux::datagrams::{DatagramSocket, Received};
 use narrows_quic::datagram::{Sealer, stored};
 use narrows_units::Instant;
 use narrows_wire::{Ecn, FlowKey};
-use nix::cmsg_space;
 use nix::errno::Errno;
-use nix::sys::socket::{
-    ControlMessage, ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, sendmsg,
-};
-use nix::sys::time::TimeSpec;
 
-use super::arrival::arrival;
 use crate::Clock;
-
-/// Bytes of the largest datagram.
-pub const LARGEST: usize = 1 << 16;
 
 /// Reads in a row, so that no socket keeps the others of its host waiting.
 const READS: usize = 64;
@@ -28,7 +19,7 @@ const READS: usize = 64;
 /// A UDP socket of the kernel's, and which sockets of its host use it.
 pub struct Port {
     /// The kernel's.
-    pub fd: OwnedFd,
+    pub socket: DatagramSocket,
     /// Its address.
     pub local: SocketAddr,
     /// The options of the socket that opened it.
@@ -47,10 +38,10 @@ pub struct Port {
 }
 
 impl Port {
-    /// Over `fd`, which is bound to `local`.
-    pub fn new(fd: OwnedFd, local: SocketAddr, profile: usize) -> Self {
+    /// Over `socket`, which is bound to `local`.
+    pub fn new(socket: DatagramSocket, local: SocketAddr, profile: usize) -> Self {
         Self {
-            fd,
+            socket,
             local,
             profile,
             users: BTreeSet::new(),
@@ -68,10 +59,10 @@ impl Port {
         self.flush(pool, buffer);
     }
 
-    /// Sends what waits, as far as there is room. `buffer` has room for [`LARGEST`] bytes.
+    /// Sends what waits, as far as there is room. `buffer` has room for [`LARGEST`](narrows_linux::datagrams::LARGEST) bytes.
     pub fn flush(&mut self, pool: &mut PacketPool, buffer: &mut [u8]) {
         while let Some(packet) = self.unsent.pop_front() {
-            match send(&self.fd, &packet, buffer) {
+            match send(&self.socket, &packet, buffer) {
                 Ok(()) => {}
                 Err(Errno::EAGAIN) if self.waits => {
                     self.unsent.push_front(packet);
@@ -89,7 +80,7 @@ impl Port {
     }
 
     /// Takes some of what has arrived, as packets, and when each did. `buffer` has room
-    /// for [`LARGEST`] bytes.
+    /// for [`LARGEST`](narrows_linux::datagrams::LARGEST) bytes.
     pub fn receive(
         &mut self,
         clock: &Clock,
@@ -98,8 +89,18 @@ impl Port {
     ) -> Vec<(Instant, Box<Packet>)> {
         let mut received = Vec::new();
         for _ in 0..READS {
-            match receive(&self.fd, buffer) {
-                Ok(Some((from, class, stamp, len))) => {
+            match self.socket.receive(buffer) {
+                Ok(Some(Received {
+                    from,
+                    class,
+                    stamp,
+                    len,
+                })) => {
+                    // The kernel stamps datagrams with the time of day, when they arrive: a thread that is
+                    // woken late does not lengthen a round trip. The run's clock does not jump as the time
+                    // of day may, so the stamp is turned into an age, and the age is taken from the run's
+                    // clock. If the time of day was set in between, the age is not plausible, and the time
+                    // of the reading stands for it.
                     let at = stamp.and_then(|stamp| arrival(clock, stamp));
                     let at = at.unwrap_or_else(|| clock.now());
                     let mut sealer = Sealer {
@@ -129,7 +130,7 @@ impl Port {
 }
 
 /// Sends the datagram in `packet` to where its header says, with its traffic class.
-fn send(fd: &OwnedFd, packet: &Packet, buffer: &mut [u8]) -> nix::Result<()> {
+fn send(socket: &DatagramSocket, packet: &Packet, buffer: &mut [u8]) -> nix::Result<()> {
     let (key, payload) = FlowKey::of(&packet.bytes)
         .zip(stored(packet))
         .ok_or(Errno::EINVAL)?;
@@ -138,22 +139,7 @@ fn send(fd: &OwnedFd, packet: &Packet, buffer: &mut [u8]) -> nix::Result<()> {
     whole[..payload.len()].copy_from_slice(payload);
     whole[payload.len()..].fill(0);
     let to = SocketAddr::new(key.destination, key.destination_port);
-    let (to, iov) = (SockaddrStorage::from(to), [IoSlice::new(whole)]);
-    let class = class_of(&packet.bytes);
-    let wide = i32::from(class);
-    let control = if key.destination.is_ipv4() {
-        [ControlMessage::Ipv4Tos(&class)]
-    } else {
-        [ControlMessage::Ipv6TClass(&wide)]
-    };
-    sendmsg(
-        fd.as_raw_fd(),
-        &iov,
-        &control,
-        MsgFlags::MSG_NOSIGNAL,
-        Some(&to),
-    )
-    .map(|_| ())
+    socket.send(to, class_of(&packet.bytes), whole)
 }
 
 /// The traffic class in an IP header.
@@ -163,45 +149,4 @@ fn class_of(bytes: &[u8]) -> u8 {
         [_, second, ..] => *second,
         _ => 0,
     }
-}
-
-type Received = (SocketAddr, u8, Option<TimeSpec>, usize);
-
-/// The next datagram: from whom, its traffic class, when it arrived, and its length.
-///
-/// The kernel stamps datagrams with the time of day (`SO_TIMESTAMPNS`), when
-/// they arrive: a thread that is woken late does not lengthen a round trip.
-/// The run's clock does not jump as the time of day may, so the stamp is
-/// turned into an age, and the age is taken from the run's clock. If the time
-/// of day was set in between, the age is not plausible, and the time of the
-/// reading stands for it.
-fn receive(fd: &OwnedFd, buffer: &mut [u8]) -> nix::Result<Option<Received>> {
-    let mut control = cmsg_space!(TimeSpec, i32);
-    let mut slices = [IoSliceMut::new(buffer)];
-    let flags = MsgFlags::MSG_DONTWAIT;
-    let message =
-        recvmsg::<SockaddrStorage>(fd.as_raw_fd(), &mut slices, Some(&mut control), flags)?;
-    let (mut class, mut stamp) = (0, None);
-    for part in message.cmsgs().into_iter().flatten() {
-        match part {
-            ControlMessageOwned::ScmTimestampns(at) => stamp = Some(at),
-            ControlMessageOwned::Ipv4Tos(tos) => class = tos,
-            ControlMessageOwned::Ipv6TClass(wide) => class = wide as u8,
-            _ => {}
-        }
-    }
-    let from = message.address.and_then(socket_addr);
-    Ok(from.map(|from| (from, class, stamp, message.bytes)))
-}
-
-/// An address as the kernel gives it.
-fn socket_addr(address: SockaddrStorage) -> Option<SocketAddr> {
-    let four = address
-        .as_sockaddr_in()
-        .map(|a| SocketAddr::V4((*a).into()));
-    four.or_else(|| {
-        address
-            .as_sockaddr_in6()
-            .map(|a| SocketAddr::V6((*a).into()))
-    })
 }

@@ -5,8 +5,6 @@
 //! path would be late for it. It reports the events that a simulated sender
 //! would ([`SenderWatch`] says what is seen and what is not).
 
-mod diag;
-mod tcp_info;
 mod watch;
 
 use std::collections::BTreeMap;
@@ -14,13 +12,12 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use narrows_linux::diag::Diag;
+use narrows_linux::{Stop, Wait};
 use narrows_units::{Duration, Instant};
 
-use crate::flows::{Stop, Wait};
 use crate::{Clock, Reporter};
 
-pub use diag::Diag;
-pub use tcp_info::{EcnLayout, TCP_INFO_LEN, parse_tcp_info};
 pub use watch::SenderWatch;
 
 /// A sample costs about 10 µs for each socket; more often than this, it would

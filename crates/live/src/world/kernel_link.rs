@@ -184,7 +184,7 @@ fn put(
     for (depth, discipline) in disciplines.iter().enumerate() {
         let kind = discipline.kind;
         namespace
-            .put_queue(device, discipline, depth > 0)
+            .put_queue(device, discipline.as_qdisc(), depth > 0)
             .map_err(|e| match e.raw_os_error() {
                 Some(libc::ENOENT) => refuse(format!(
                     "this kernel has no queueing discipline `{kind}` (as root: modprobe \

@@ -4,49 +4,24 @@
 //! Everything belongs to the process by an open file and has no name outside
 //! of it, so it goes away with the process, however that ends.
 
-mod interfaces;
 mod kernel_link;
-mod namespace;
-pub(crate) mod netlink;
-mod queues;
-mod run_id;
+mod ports;
 mod segments;
-pub mod sysctl;
-#[allow(unsafe_code)]
-mod system_calls;
 mod timed_port;
-#[allow(unsafe_code)]
-mod timed_socket;
-mod tun;
-pub(crate) mod user_namespace;
 
 use std::net::IpAddr;
 
+use narrows_linux::machine::{self, State, processes};
+use narrows_linux::{Namespace, Route, RunId, Tun, Veth, is_virtual_time, sysctl};
 use narrows_path::routes::{Hop, Routes};
 use narrows_scenario::{Datapath, HostIndex, HostPlan, IpVersion, LinkIndex, Plan};
 
 use crate::LiveError;
-use crate::clock::is_virtual_time;
 use crate::disciplines::KernelQueue;
-use crate::machine::{self, State, processes};
 pub(crate) use kernel_link::HOST_ADDRESS;
 use kernel_link::KernelLink;
-
-pub use interfaces::{Device, LOOPBACK, Route, Veth};
-pub(crate) use interfaces::{own_segments, remove_own_device, set_own_segments};
-pub use namespace::Namespace;
-pub use run_id::{NoRunId, RUN_VARIABLE, RunId};
 pub(crate) use segments::{LINUX_GSO_MAX_BYTES, most_segments};
-pub(crate) use system_calls::{
-    become_user, descriptor_of, end_with_this_process, given_sockets, open_process, start_in_group,
-};
 pub(crate) use timed_port::{TimedPort, TimedPorts};
-pub(crate) use timed_socket::{Departure, Room, TimedSocket};
-pub(crate) use tun::try_tun_file;
-pub use tun::{DEVICE_QUEUE, Tun};
-pub use user_namespace::{
-    become_root_of_own_user_namespace, gain_rights_in_own_user_namespace, has_rights,
-};
 
 /// The smallest MTU over which Linux runs IPv6, in bytes (RFC 8200,
 /// section 5).
@@ -107,7 +82,7 @@ impl World {
         check(plan)?;
         let ipv6 = sysctl::has_ipv6();
         let routes = plan.routes();
-        let ports = sysctl::reserved_ports(plan);
+        let ports = ports::reserved(plan);
         let switches = switches(ipv6, &ports);
         let mut world = Self {
             links: Vec::new(),
@@ -422,12 +397,13 @@ fn check_addresses(plan: &Plan) -> Result<(), LiveError> {
 }
 
 fn check_ipv6(plan: &Plan, routes: &Routes, ipv6: bool) -> Result<(), LiveError> {
-    for flow in plan.flows.iter().filter(|f| f.ip == IpVersion::V6) {
-        let refuse = |reason: String| LiveError::NoIpv6 {
-            what: format!("flow/{}", flow.name),
-            reason,
-        };
-        let mtu = smallest_mtu(plan, routes, flow.from.0, flow.to.0);
+    let flows = plan.flows.iter();
+    let flows = flows.map(|f| (format!("flow/{}", f.name), f.ip, (f.from, f.to)));
+    let apps = plan.apps.iter();
+    let apps = apps.map(|a| (format!("app/{}", a.name), a.ip, (a.from, a.to)));
+    for (what, _, (from, to)) in flows.chain(apps).filter(|(_, ip, _)| *ip == IpVersion::V6) {
+        let refuse = |reason: String| LiveError::NoIpv6 { what, reason };
+        let mtu = smallest_mtu(plan, routes, from.0, to.0);
         if !ipv6 {
             return Err(refuse(
                 "and this kernel has none (CONFIG_IPV6, or ipv6.disable=1 on its command line)"

@@ -15,8 +15,9 @@ const IPV4_AND_TCP_WITH_TIMESTAMPS: u32 = 20 + 20 + 12;
 /// an MTU of `mtu` bytes, if all of the TCP flows that it sends agree on bursts
 /// of fewer bytes than Linux's.
 pub(crate) fn most_segments(plan: &Plan, host: HostIndex, mtu: u32) -> Option<u32> {
-    let sent = plan.flows.iter().filter(|f| f.is_tcp() && f.from == host);
-    let mut bytes = sent.map(|f| match f.host.segmentation {
+    let sent = plan.flows.iter().filter(|f| f.from == host);
+    let sent = sent.filter_map(|f| f.transport.tcp());
+    let mut bytes = sent.map(|tcp| match tcp.host.segmentation {
         Segmentation::Tso { gso_max_bytes, .. } => Some(gso_max_bytes),
         Segmentation::OneSegment => None,
     });

@@ -5,12 +5,11 @@
 //! over a [`Tun`](super::Tun), but wait with the time of their arrival until the path asks,
 //! and go in at the time that the path has given them, by a timer of the kernel's.
 
-use narrows_core::Packet;
+use narrows_linux::system_calls::without_offloads;
+use narrows_linux::timed_socket::TimedSocket;
 use netlink_packet_route::link::{LinkAttribute, LinkFlags};
 
 use super::kernel_link::HOST_ADDRESS;
-use super::system_calls::without_offloads;
-use super::timed_socket::{Departure, TimedSocket};
 use super::{Namespace, RunId, Veth, sysctl};
 use crate::LiveError;
 use crate::disciplines::Discipline;
@@ -78,8 +77,12 @@ impl TimedPorts {
                 .map_err(refused)?;
         }
         host.run(|| without_offloads(&name))?.map_err(refused)?;
-        here.put_queue(wire.far_index, &Discipline::releases_at_times(), false)
-            .map_err(refused)?;
+        here.put_queue(
+            wire.far_index,
+            Discipline::releases_at_times().as_qdisc(),
+            false,
+        )
+        .map_err(refused)?;
         Ok(TimedPort {
             name,
             mtu,
@@ -128,16 +131,5 @@ impl TimedPort {
         let none = LinkFlags::empty();
         let set = self.host.set_device(self.index(), none, none, attributes);
         set.map_err(|e| LiveError::refused(format!("{}: gso_max_segs {segments}", self.name), e))
-    }
-}
-
-impl Departure {
-    /// `packet` to the host at port `number`, at `at_ns` on `CLOCK_MONOTONIC`.
-    pub(crate) fn new(number: u32, at_ns: u64, packet: Box<Packet>) -> Self {
-        Self {
-            device: number,
-            at_ns,
-            packet,
-        }
     }
 }

@@ -11,8 +11,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 
 use narrows_core::{DropCause, Event, EventSink, FlowId};
+use narrows_linux::Clock;
 use narrows_live::datapath::{Datapath, Driven};
-use narrows_live::{Clock, Report, RunHandle, reports};
+use narrows_live::{Report, RunHandle, reports};
 use narrows_scenario::{Draft, Plan};
 use narrows_units::{Duration, Instant};
 use narrows_wire::capture::{CaptureReader, Direction, Interface, PcapngWriter, ToWrite};

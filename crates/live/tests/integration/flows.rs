@@ -212,7 +212,7 @@ fn what_the_kernel_cannot_negotiate_is_said() {
 fn a_control_that_needs_accurate_ecn_gets_it_from_the_handshake_on() {
     let test = "a_control_that_needs_accurate_ecn";
     let spec = narrows_cc::ControlSpec::parse("prague").unwrap();
-    let name = format!("{}_prague", narrows_live::RunId::random());
+    let name = format!("{}_prague", narrows_linux::RunId::random());
     let wanted = narrows_bpf::EcnFlags::AccEcn;
     let loaded =
         match narrows_bpf::ControlLoader::load(&spec, &name, wanted, narrows_bpf::Trace::Off) {

@@ -21,7 +21,10 @@ const ECHO: u16 = 9;
 /// Clients and the echo on the host `client`, with a relay on `server` between them.
 fn set_up(setup: &mut Setup, plan: &Plan, bytes: usize, resets: bool, seen: &Accounts) {
     let profile = setup.add_socket(SocketPlan {
-        carrier: Carrier::Tcp(Box::new(TcpPlan::of(&plan.flows[0]))),
+        carrier: Carrier::Tcp(Box::new(TcpPlan::new(
+            plan.flows[0].transport.tcp().unwrap(),
+            true,
+        ))),
         traffic_class: 0,
         flow: None,
         part: Part::Receives,

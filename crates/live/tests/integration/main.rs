@@ -1,6 +1,8 @@
 //! The engine over real sockets and namespaces: one program, so that it is linked once.
 
 #[cfg(target_os = "linux")]
+mod apps;
+#[cfg(target_os = "linux")]
 mod boxes;
 mod datapath;
 #[cfg(target_os = "linux")]

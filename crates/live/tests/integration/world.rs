@@ -5,7 +5,8 @@ use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
 use crate::world_rig::{Relay, THROUGH_A_ROUTER, plan, world};
-use narrows_live::{RunId, World};
+use narrows_linux::RunId;
+use narrows_live::World;
 use narrows_scenario::{HostIndex, LinkIndex, Plan};
 
 fn host(plan: &Plan, name: &str) -> HostIndex {

@@ -14,9 +14,10 @@ use std::thread::{sleep, spawn};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::world_rig::{THROUGH_A_ROUTER, plan, skipped};
-use narrows_live::machine::{State, Undo, sweep};
-use narrows_live::world::Veth;
-use narrows_live::{Namespace, RunId, World};
+use narrows_linux::Veth;
+use narrows_linux::machine::{State, Undo, sweep};
+use narrows_linux::{Namespace, RunId};
+use narrows_live::World;
 use narrows_scenario::HostIndex;
 use narrows_units::Rng;
 
@@ -183,7 +184,7 @@ fn listen(child: &mut Child) -> std::thread::JoinHandle<Vec<String>> {
 
 /// Processes that have the run's id in their environment.
 fn bearers(id: &str) -> Vec<PathBuf> {
-    let entry = format!("{}={id}", narrows_live::world::RUN_VARIABLE).into_bytes();
+    let entry = format!("{}={id}", narrows_linux::RUN_VARIABLE).into_bytes();
     let entries = fs::read_dir("/proc").unwrap().flatten();
     let bears = |folder: &PathBuf| {
         let environment = fs::read(folder.join("environ")).unwrap_or_default();

@@ -6,12 +6,11 @@ use std::path::Path;
 use std::process::Stdio;
 
 use crate::world_rig::{Relay, THROUGH_A_ROUTER, plan, skipped, soon, world};
-use narrows_live::machine::{State, Undo, find_program, survey};
-use narrows_live::world::sysctl::{
-    OF_A_ROUTER, OF_AN_IPV6_ROUTER, OF_EVERY_HOST, OF_EVERY_IPV6_HOST,
-};
-use narrows_live::world::{Veth, has_rights};
-use narrows_live::{LiveError, Namespace, RunId, World};
+use narrows_linux::machine::{State, Undo, find_program, survey};
+use narrows_linux::sysctl::{OF_A_ROUTER, OF_AN_IPV6_ROUTER, OF_EVERY_HOST, OF_EVERY_IPV6_HOST};
+use narrows_linux::{LinuxError, Namespace, RunId};
+use narrows_linux::{Veth, has_rights};
+use narrows_live::World;
 use narrows_scenario::{HostIndex, LinkIndex};
 
 fn open_files() -> usize {
@@ -211,7 +210,10 @@ fn a_pair_of_devices_joins_two_namespaces_until_it_is_dropped() {
     b.add_address(veth.far_index, addresses[1].ip(), 30)
         .unwrap();
     let twice = a.add_address(veth.near_index, addresses[0].ip(), 30);
-    assert!(matches!(twice, Err(LiveError::Refused { .. })), "{twice:?}");
+    assert!(
+        matches!(twice, Err(LinuxError::Refused { .. })),
+        "{twice:?}"
+    );
     let listener = b.run(|| TcpListener::bind(addresses[1])).unwrap().unwrap();
     let stream = a.run(|| TcpStream::connect(addresses[1])).unwrap().unwrap();
     let (_, peer) = listener.accept().unwrap();

@@ -5,6 +5,7 @@ use narrows_wire::FlowKey;
 
 use super::Middlebox;
 use crate::connections::Direction;
+use crate::ffi::is_established;
 use crate::rule::Rule;
 
 /// What a box counts.
@@ -117,11 +118,11 @@ impl Middlebox {
     /// The connections that are tracked.
     pub fn connections(&self) -> impl Iterator<Item = ConnectionView> {
         self.connections.iter().map(|connection| ConnectionView {
-            forward: connection.forward,
-            reverse: connection.reverse,
-            flags: connection.flags,
-            established: connection.is_established(),
-            expires: connection.expiry(),
+            forward: connection.forward.key(),
+            reverse: connection.tracked.reverse.key(),
+            flags: connection.tracked.flags,
+            established: is_established(connection.tracked.flags),
+            expires: connection.tracked.expiry(),
             rules: connection.rules.iter().map(|r| *r as usize + 1).collect(),
         })
     }

@@ -15,7 +15,7 @@ use narrows::results::{Ended, RunHandle};
 use narrows::{CompareOptions, Engine, Output, compare};
 use narrows_core::EventSink;
 use narrows_engine::{EngineError, Lateness, Rig};
-use narrows_scenario::{Campaign, HostModel, Plan, Segmentation, load};
+use narrows_scenario::{Campaign, FlowPlan, HostModel, Plan, Segmentation, Transport, load};
 
 /// A model as the live engine, of which some runs have a rig that was late.
 struct Rigged {
@@ -88,7 +88,9 @@ impl Engine for Bursty {
     fn hosts_as_here(&self, plan: &Plan) -> Plan {
         let mut plan = plan.clone();
         for flow in &mut plan.flows {
-            flow.host.segmentation = HostModel::TSO;
+            if let Transport::Tcp(tcp) = &mut flow.transport {
+                tcp.host.segmentation = HostModel::TSO;
+            }
         }
         plan
     }
@@ -107,10 +109,11 @@ impl Engine for Bursty {
 /// Flows that are simulated in bursts get less.
 fn by_bursts(plan: &Plan, _: u64) -> Vec<f64> {
     let rate = |one| if one { 20.0 } else { 15.0 };
-    let flows = plan.flows.iter();
-    flows
-        .map(|f| rate(f.host.segmentation == Segmentation::OneSegment))
-        .collect()
+    let one_segment = |flow: &FlowPlan| {
+        let tcp = flow.transport.tcp();
+        tcp.is_some_and(|tcp| tcp.host.segmentation == Segmentation::OneSegment)
+    };
+    plan.flows.iter().map(|f| rate(one_segment(f))).collect()
 }
 
 #[test]
@@ -447,7 +450,8 @@ fn in_pairs(law: support::Law, only: &str) -> (Comparison, Vec<String>) {
 
 /// Rates that scatter with the seed; ours a tenth below the kernel's.
 fn ours_is_slower(plan: &Plan, seed: u64) -> Vec<f64> {
-    let ours = plan.flows[0].cc.own().is_some();
+    let ours = plan.flows[0].transport.tcp();
+    let ours = ours.is_some_and(|tcp| tcp.cc.own().is_some());
     let rate = if ours { 18.0 } else { 20.0 } + seed as f64 * 0.1;
     vec![rate; plan.flows.len()]
 }

@@ -77,10 +77,10 @@ fn what_a_control_declares_arrives_in_simulated_runs() {
 #[cfg(target_os = "linux")]
 #[test]
 fn what_a_control_declares_arrives_in_live_runs() {
-    let machine = narrows_live::machine::survey();
+    let machine = narrows_linux::machine::survey();
     for need in [
-        narrows_live::machine::Need::Live,
-        narrows_live::machine::Need::Bpf,
+        narrows_linux::machine::Need::Live,
+        narrows_linux::machine::Need::Bpf,
     ] {
         if let Some(lack) = machine.lacks().find(|f| f.need == need) {
             eprintln!("skipped: what_a_control_declares_arrives_in_live_runs: {lack}");

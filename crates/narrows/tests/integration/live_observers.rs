@@ -7,8 +7,8 @@ use std::process::Command;
 
 use crate::observed::{assert_capture_gives_the_same, at_mid};
 use crate::support::{plan_of, run_to};
+use narrows_linux::machine::{Need, survey};
 use narrows_live::LiveEngine;
-use narrows_live::machine::{Need, survey};
 use narrows_results::{Engine, metric};
 use narrows_sim::SimEngine;
 

@@ -1,6 +1,7 @@
 //! The library as its callers have it, from runs to campaigns: one program, so that it is
 //! linked once.
 
+mod bbr;
 mod boxes;
 mod campaigns;
 mod compare;
@@ -8,6 +9,7 @@ mod controls;
 mod coverage;
 mod datagrams;
 mod expected;
+mod fixed_link;
 mod flent;
 #[cfg(target_os = "linux")]
 mod live_observers;

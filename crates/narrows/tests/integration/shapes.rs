@@ -38,7 +38,7 @@ const CNQ_CODEL_AF: &[&str] = &[
 const RFC_3168: &[&str] = &["fq_codel(1q,1ms/20ms)/prague-cubic-*"];
 
 /// A campaign of the catalogue with some of its words replaced.
-fn campaign(name: &str, only: &[&str], edits: &[(&str, &str)]) -> Campaign {
+pub(crate) fn campaign(name: &str, only: &[&str], edits: &[(&str, &str)]) -> Campaign {
     let entry = catalog::entry(name).unwrap();
     let mut text = entry.text.to_owned();
     for (from, to) in edits {
@@ -52,7 +52,7 @@ fn campaign(name: &str, only: &[&str], edits: &[(&str, &str)]) -> Campaign {
     campaign
 }
 
-fn judged(engine: &dyn Engine, campaign: &Campaign) -> CampaignResult {
+pub(crate) fn judged(engine: &dyn Engine, campaign: &Campaign) -> CampaignResult {
     judged_over(engine, campaign, 1)
 }
 
@@ -70,7 +70,7 @@ fn judged_over(engine: &dyn Engine, campaign: &Campaign, seeds: u64) -> Campaign
 }
 
 /// All checks of the result in words, and the figures behind them.
-fn account(result: &CampaignResult) -> String {
+pub(crate) fn account(result: &CampaignResult) -> String {
     let mut text = String::new();
     for check in &result.checks {
         text += &format!("{}\n", check.line);

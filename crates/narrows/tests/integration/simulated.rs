@@ -213,8 +213,8 @@ fn what_needs_a_kernel_is_refused_before_anything_is_written() {
     for (text, sentence) in [
         (
             SCENARIO.replace("cc   = \"cubic\"", "cc   = \"kernel:bbr\""),
-            "test.toml:23:8: flow/second: `kernel:bbr` runs in a kernel only; give the flow one of Narrows' own \
-             controls, kernel:reno or kernel:cubic, or run it with --engine live",
+            "test.toml:23:8: flow/second: `kernel:bbr` runs in a kernel only; give it one of Narrows' own \
+             controls, kernel:reno or kernel:cubic, or run it with --engine live or kernel",
         ),
         (
             format!("{SCENARIO}\n{command}"),

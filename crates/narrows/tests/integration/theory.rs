@@ -75,7 +75,7 @@ impl EventSink for Coupling {
             return;
         }
         match event {
-            Event::Dequeued { band, .. } => self.packets[usize::from(band)] += 1.0,
+            Event::Dequeued { band, .. } => self.packets[band.index()] += 1.0,
             Event::Marked { cause, .. } => match cause {
                 MarkCause::Probability => self.marks[0] += 1.0,
                 MarkCause::Coupled => self.marks[1] += 1.0,

@@ -11,7 +11,7 @@ use narrows_wire::ip;
 use super::loss::LossState;
 use super::spec::{NetemSpec, SlotGap, SlotSpec};
 use crate::percent::Correlated;
-use crate::spec::Site;
+use crate::site::Site;
 
 /// Delays, loses, duplicates and reorders.
 ///

@@ -11,7 +11,7 @@ use super::loss::{LossSpec, maybe_percent};
 use crate::ElementSpec;
 use crate::kind::{Facts, Kind, NamesFile, Reports};
 use crate::percent::Percent;
-use crate::spec::Site;
+use crate::site::Site;
 
 /// How long the gap before a slot is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 use narrows_results::folder::RunResult;
-use narrows_results::summary::{Distribution, FlowSummary, QueueSummary};
+use narrows_results::summary::{Distribution, FlowSummary, QueueSummary, SourceSummary};
 use narrows_results::text::seconds;
 
 use super::command;
@@ -412,6 +412,27 @@ fn others(run: &RunResult) -> Markup {
                         th scope="row" { (figures::short(&probe.name)) }
                         td { (count(probe.rtt_ms.map_or(0, |d| d.count))) } (spread(probe.rtt_ms, 3)) td { (count(probe.lost)) }
                     } } }
+                }
+            }
+        }
+        @let sources = &run.summary.sources;
+        @if !sources.is_empty() {
+            @let figures = SourceSummary::figures(sources);
+            h2 { "Reported by applications and other sources" }
+            @if sources.len() > crowd::NAMED {
+                p.note { "The first " (crowd::NAMED) " of " (count(sources.len() as u64)) "; " code { "summary.csv" } " has each of them." }
+            }
+            div.scroll tabindex="0" role="region" aria-label="Table of what sources report" {
+                table.data.sortable id="sources" {
+                    thead { tr {
+                        (head("source", "", "")) (words("reports", "", "")) (words("unit", "", ""))
+                        @for figure in &figures { (head(&figure.replace("per_s", "per second"), "", "")) }
+                    } }
+                    tbody { @for source in sources.iter().take(crowd::NAMED) { @for field in &source.telemetry { tr {
+                        th scope="row" { (figures::short(&source.name)) }
+                        td.left title=(field.about) { (field.name) } td.left { (field.unit) }
+                        @for figure in &figures { td { (number(field.figures.get(figure), 3)) } }
+                    } } } }
                 }
             }
         }

@@ -7,9 +7,9 @@ use narrows_results::campaign::{
 use narrows_results::folder::{CampaignFolder, RunRecord, RunResult};
 use narrows_results::series::{Series, Track};
 use narrows_results::summary::{
-    BandSummary, CodepointSummary, DirectionSummary, Distribution, DropCounts, FlowSummary,
-    LimitedSummary, MarkCounts, QueueSummary, RecoverySummary, RunSummary, TelemetrySummary,
-    Topology, TopologyElement, TopologyHost, TopologyLink, WindowSummary,
+    BandSummary, CodepointSummary, DirectionSummary, Distribution, DropCounts, FieldFigures,
+    FlowSummary, LimitedSummary, MarkCounts, QueueSummary, RecoverySummary, RunSummary,
+    TelemetrySummary, Topology, TopologyElement, TopologyHost, TopologyLink, WindowSummary,
 };
 use narrows_results::verdict::{Finding, Verdict, Weight};
 
@@ -96,9 +96,11 @@ pub fn flow(name: &str, cc: &str, goodput: f64, rtt: &[f64], marks: u64) -> Flow
             vec![TelemetrySummary {
                 name: "alpha".into(),
                 about: "share of packets marked, as the sender estimates it".into(),
-                mean: 0.1,
-                min: 0.08,
-                max: 0.99,
+                figures: FieldFigures::Gauge {
+                    mean: 0.1,
+                    min: 0.08,
+                    max: 0.99,
+                },
                 ..Default::default()
             }]
         } else {

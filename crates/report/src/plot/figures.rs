@@ -1,12 +1,11 @@
 //! The figures of a run.
 
-use narrows_results::campaign::MetricTitle;
 use narrows_results::folder::RunResult;
 use narrows_results::series::Track;
-use narrows_results::summary::{FlowSummary, QueueSummary, TelemetrySummary};
+use narrows_results::summary::{BandSummary, FlowSummary, QueueSummary};
 
 use super::chart::{Axis, Bars, Chart, Curve, Range, Shape};
-use super::palette;
+use super::{palette, telemetry};
 
 /// A curve is interrupted where its track has no value for so long (seconds).
 const PAUSE_S: f64 = 1.0;
@@ -30,7 +29,7 @@ pub fn of_run(run: &RunResult) -> Vec<Chart> {
             Axis::of("congestion window", "packets").over(Range::FromZero),
         ),
     ];
-    charts.extend(telemetry(run));
+    charts.extend(telemetry::of_run(run));
     let queues = busiest(&run.summary.queues);
     for (place, queue) in queues.iter().enumerate() {
         let suffix = match place {
@@ -92,7 +91,7 @@ pub fn short(name: &str) -> &str {
 }
 
 /// The points of a track, interrupted by NaN where it was silent.
-fn points(track: &Track, interval_s: f64) -> Vec<[f64; 2]> {
+pub(super) fn points(track: &Track, interval_s: f64) -> Vec<[f64; 2]> {
     let pause = PAUSE_S.max(interval_s * 4.0);
     let mut points: Vec<[f64; 2]> = Vec::with_capacity(track.t_s.len());
     for (t, value) in track.t_s.iter().zip(&track.value) {
@@ -106,11 +105,11 @@ fn points(track: &Track, interval_s: f64) -> Vec<[f64; 2]> {
     points
 }
 
-fn time(run: &RunResult) -> Axis {
+pub(super) fn time(run: &RunResult) -> Axis {
     Axis::of("time", "s").over(Range::Fixed(0.0, run.summary.duration_s.max(1e-3)))
 }
 
-fn window(run: &RunResult) -> Option<(f64, f64)> {
+pub(super) fn window(run: &RunResult) -> Option<(f64, f64)> {
     let window = run.summary.window;
     (window.to_s > window.from_s).then_some((window.from_s, window.to_s))
 }
@@ -135,99 +134,24 @@ fn throughput(run: &RunResult) -> Chart {
     )
 }
 
-/// What congestion controls report of themselves: the charts that they declare, for each
-/// flow, then a chart of all flows for each other field.
-fn telemetry(run: &RunResult) -> Vec<Chart> {
-    let mut fields: Vec<&TelemetrySummary> = Vec::new();
-    let reported = run.summary.flows.iter().flat_map(|f| &f.telemetry);
-    for field in reported.filter(|field| field.chart.is_empty()) {
-        if fields.iter().all(|f| f.name != field.name) {
-            fields.push(field);
-        }
-    }
-    let chart = |field: &&TelemetrySummary| {
-        let range = match field.min < 0.0 {
-            true => Range::Data,
-            false => Range::FromZero,
-        };
-        let title = format!("{}: {}", field.name, field.about);
-        // Of a share, the sentence begins with what it is a share of.
-        let unit = match field.unit.as_str() {
-            "" if field.about.starts_with("share ") => {
-                field.about.split(',').next().unwrap_or_default()
-            }
-            "" => NO_UNIT,
-            unit => spelled(unit),
-        };
-        let quantity = MetricTitle::of_name(&field.name).title;
-        // The unit is said once.
-        let quantity = quantity.strip_suffix(unit).unwrap_or(&quantity).trim_end();
-        let axis = Axis::of(quantity, unit).over(range);
-        flows(run, &field.name, &title, &field.name, axis)
-    };
-    let shown = drawn_flows(&run.summary.flows);
-    let shared = shown
-        .iter()
-        .flat_map(|i| declared(run, &run.summary.flows[*i]));
-    shared.chain(fields.iter().map(chart)).collect()
-}
-
-/// In the place of a unit.
-const NO_UNIT: &str = "no unit";
-
-/// A unit as people write it.
-fn spelled(unit: &str) -> &str {
-    match unit {
-        "mbit" => "Mbit/s",
-        unit => unit,
-    }
-}
-
-/// The charts that the sender of `flow` declares, each of fields with one unit.
-fn declared(run: &RunResult, flow: &FlowSummary) -> Vec<Chart> {
-    let mut charts: Vec<Vec<&TelemetrySummary>> = Vec::new();
-    for field in flow.telemetry.iter().filter(|f| !f.chart.is_empty()) {
-        let alike = |f: &TelemetrySummary| (&f.chart, &f.unit) == (&field.chart, &field.unit);
-        match charts.iter_mut().find(|chart| alike(chart[0])) {
-            Some(chart) => chart.push(field),
-            None => charts.push(vec![field]),
-        }
-    }
-    let interval_s = run.series.interval_s;
-    let chart = |fields: Vec<&TelemetrySummary>| {
-        let (name, first) = (short(&flow.name), fields[0]);
-        let curves = fields.iter().filter_map(|field| {
-            let track = run.series.track(&flow.name, &field.name)?;
-            Some(Curve::new(&field.name, points(track, interval_s)))
-        });
-        let range = match fields.iter().any(|f| f.min < 0.0) {
-            true => Range::Data,
-            false => Range::FromZero,
-        };
-        let said: Vec<String> = fields
-            .iter()
-            .map(|f| format!("{} ({}): mean {:.3}", f.name, f.about, f.mean))
-            .collect();
-        let title = format!("{name}: {}", first.chart);
-        let sentence = format!("{title}; in the steady window {}.", said.join("; "));
-        let unit = match first.unit.as_str() {
-            "" => NO_UNIT,
-            unit => spelled(unit),
-        };
-        let id = format!("{name}-{}", first.name);
-        let y = Axis::of("value", unit).over(range);
-        Chart::curves(&id, &title, time(run), y, Shape::Step, curves.collect())
-            .describe(sentence)
-            .window(window(run))
-    };
-    charts.into_iter().map(chart).collect()
-}
-
 /// One metric of the flows over time.
-fn flows(run: &RunResult, id: &str, title: &str, metric: &str, y: Axis) -> Chart {
+pub(super) fn flows(run: &RunResult, id: &str, title: &str, metric: &str, y: Axis) -> Chart {
+    let drawn = drawn_flows(&run.summary.flows).into_iter();
+    let names = drawn.map(|index| &*run.summary.flows[index].name);
+    lines(run, id, title, names, metric, y)
+}
+
+/// One metric of these entities over time, each with the colour of its place.
+pub(super) fn lines<'a>(
+    run: &RunResult,
+    id: &str,
+    title: &str,
+    names: impl Iterator<Item = &'a str>,
+    metric: &str,
+    y: Axis,
+) -> Chart {
     let mut curves = Vec::new();
-    for (place, index) in drawn_flows(&run.summary.flows).into_iter().enumerate() {
-        let name = &run.summary.flows[index].name;
+    for (place, name) in names.enumerate() {
         if let Some(track) = run.series.track(name, metric) {
             let mut curve = Curve::new(short(name), points(track, run.series.interval_s));
             curve.colour = Some(place);
@@ -271,38 +195,51 @@ fn extent(curve: &Curve, window: Option<(f64, f64)>) -> Option<(f64, f64, f64)> 
 }
 
 /// What a band is called in a legend.
-fn band(name: &str) -> &str {
-    match name {
-        "low_latency" => "low-latency (L)",
-        "classic" => "classic (C)",
-        other => other,
-    }
+fn band(name: &str) -> String {
+    name.replace('_', " ")
+}
+
+/// The bands of the queue at that place among those that are drawn, with their colours: of
+/// two, the shades of the queue. The last one, which is served first, comes first.
+fn bands(queue: &QueueSummary, place: usize) -> impl Iterator<Item = (&BandSummary, usize)> {
+    let shades = queue.bands.len() <= 2;
+    let bands = queue.bands.iter().rev().take(palette::FLOWS).enumerate();
+    bands.map(move |(at, band)| match shades {
+        true => (band, palette::of_queue(place, at > 0)),
+        false => (band, at),
+    })
 }
 
 /// Sojourn over time of the queue at that place among those that are drawn.
 fn sojourn(run: &RunResult, queue: &QueueSummary, place: usize, suffix: &str) -> Chart {
     // The maximum lies behind the mean, in the lighter shade.
-    let metrics: &[(&str, &str, bool)] = if queue.bands.is_empty() {
-        &[
-            ("sojourn_max_ms", "maximum", true),
-            ("sojourn_ms", "mean", false),
+    let of_all = |metric: &str, name: &str, light| {
+        let colour = palette::of_queue(place, light);
+        (metric.to_owned(), name.to_owned(), colour)
+    };
+    let metrics: Vec<(String, String, usize)> = if queue.bands.is_empty() {
+        vec![
+            of_all("sojourn_max_ms", "maximum", true),
+            of_all("sojourn_ms", "mean", false),
         ]
     } else {
-        &[
-            ("sojourn_low_latency_ms", "low-latency (L), mean", false),
-            ("sojourn_classic_ms", "classic (C), mean", true),
-        ]
+        bands(queue, place)
+            .map(|(b, colour)| {
+                let metric = format!("sojourn_{}_ms", b.name);
+                (metric, format!("{}, mean", band(&b.name)), colour)
+            })
+            .collect()
     };
     let curves: Vec<Curve> = metrics
-        .iter()
-        .filter_map(|(metric, name, light)| {
-            let track = run.series.track(&queue.name, metric)?;
-            let mut curve = Curve::new(*name, points(track, run.series.interval_s));
-            curve.colour = Some(palette::of_queue(place, *light));
+        .into_iter()
+        .filter_map(|(metric, name, colour)| {
+            let track = run.series.track(&queue.name, &metric)?;
+            let mut curve = Curve::new(name, points(track, run.series.interval_s));
+            curve.colour = Some(colour);
             Some(curve)
         })
         .collect();
-    // Two bands differ by a factor of tens: only a logarithm shows both.
+    // Bands differ by a factor of tens: only a logarithm shows both.
     let range = match queue.bands.is_empty() {
         true => Range::FromZero,
         false => Range::Log,
@@ -338,7 +275,7 @@ fn median_and_tail(queue: &QueueSummary) -> String {
             queue
                 .bands
                 .is_empty()
-                .then_some(("all packets", queue.sojourn_ms)),
+                .then_some(("all packets".to_owned(), queue.sojourn_ms)),
         );
     bands
         .filter_map(|(name, d)| {
@@ -356,13 +293,11 @@ fn sojourn_cdf(queue: &QueueSummary, place: usize, suffix: &str) -> Chart {
     let percent = |cdf: &[(f64, f64)]| -> Vec<[f64; 2]> {
         cdf.iter().map(|(ms, share)| [*ms, share * 100.0]).collect()
     };
-    let mut curves: Vec<Curve> = [("low_latency", false), ("classic", true)]
-        .iter()
-        .filter_map(|(name, light)| {
-            let found = queue.bands.iter().find(|b| b.name == *name)?;
-            let mut curve = Curve::new(band(name), percent(&found.sojourn_cdf));
-            curve.colour = Some(palette::of_queue(place, *light));
-            Some(curve)
+    let mut curves: Vec<Curve> = bands(queue, place)
+        .map(|(b, colour)| {
+            let mut curve = Curve::new(band(&b.name), percent(&b.sojourn_cdf));
+            curve.colour = Some(colour);
+            curve
         })
         .collect();
     if curves.is_empty() {

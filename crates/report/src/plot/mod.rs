@@ -13,6 +13,7 @@ mod heat;
 pub mod palette;
 pub mod svg;
 pub mod sweep;
+mod telemetry;
 pub mod thin;
 pub mod ticks;
 mod write;

@@ -4,6 +4,7 @@ use narrows_engine::{Lateness, Rig, VirtualKernel};
 use narrows_results::folder::{CampaignFolder, RunResult};
 use narrows_results::summary::{
     BandSummary, DirectionSummary, Distribution, FlowSummary, QueueSummary, RunSummary,
+    SourceSummary,
 };
 use narrows_results::text::{Align, TextTable, number, seconds};
 use narrows_results::verdict::Weight;
@@ -63,6 +64,17 @@ pub fn run_table(result: &RunResult) -> String {
     if !probes.is_empty() {
         text.push('\n');
         text.push_str(&probes.render());
+    }
+    let sources = sources(&summary.sources);
+    if !sources.is_empty() {
+        text.push('\n');
+        text.push_str(&sources.render());
+        let (of, named) = (summary.sources.len(), crowd::NAMED);
+        if named < of {
+            text.push_str(&format!(
+                "the first {named} of {of} that report; summary.csv has each\n"
+            ));
+        }
     }
     let ways = one_way(summary);
     if !ways.is_empty() {
@@ -215,6 +227,26 @@ fn queues(queues: &[QueueSummary]) -> TextTable {
             let mut row = vec![format!("  {name}"), String::new()];
             row.extend(percentiles(sojourn_ms.as_ref()));
             row.extend([String::new(), String::new()]);
+            table.row(row);
+        }
+    }
+    table
+}
+
+/// What sources other than flows report of themselves, a row for each field.
+fn sources(sources: &[SourceSummary]) -> TextTable {
+    let figures = SourceSummary::figures(sources);
+    let mut columns = vec![("source", Align::Left), ("reports", Align::Left)];
+    columns.extend(figures.iter().map(|figure| (*figure, Align::Right)));
+    let mut table = TextTable::new(&columns);
+    for source in sources.iter().take(crowd::NAMED) {
+        for field in &source.telemetry {
+            let mut row = vec![source.name.clone(), field.name.clone()];
+            row.extend(
+                figures
+                    .iter()
+                    .map(|figure| number(field.figures.get(figure))),
+            );
             table.row(row);
         }
     }

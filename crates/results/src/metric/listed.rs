@@ -8,8 +8,8 @@ use narrows_wire::efm::Signal;
 use super::*;
 use crate::signals::SignalSummary;
 use crate::summary::{
-    BandSummary, DropCounts, DropperSummary, ErrorSpread, FlowInWindow, FlowSummary,
-    ObservationSummary, OneWaySummary, ProbeSummary, QueueSummary, TelemetrySummary,
+    BandSummary, DropCounts, DropperSummary, ErrorSpread, FieldFigures, FlowInWindow, FlowSummary,
+    ObservationSummary, OneWaySummary, ProbeSummary, QueueSummary, SourceSummary, TelemetrySummary,
 };
 
 fn choices(word: &str) -> Vec<&'static str> {
@@ -53,7 +53,7 @@ fn full() -> RunSummary {
         name: "link/access/up/bottleneck".to_owned(),
         utilisation: Some(1.0),
         sojourn_ms: ms,
-        bands: vec![band("classic"), band("low_latency")],
+        bands: choices("band").into_iter().map(band).collect(),
         rate_mbit: Some(1.0),
         probability: Some(0.0),
         ..QueueSummary::default()
@@ -92,8 +92,28 @@ fn full() -> RunSummary {
         telemetry: flow.telemetry.clone(),
         ..FlowInWindow::default()
     };
+    let field = |name: &str, figures| TelemetrySummary {
+        name: name.to_owned(),
+        figures,
+        ..TelemetrySummary::default()
+    };
+    let all = |word, figures| {
+        choices(word)
+            .into_iter()
+            .map(move |name| field(name, figures))
+    };
+    let samples = all("app_sample", FieldFigures::Sample(Distribution::default()));
+    let (total, per_s) = (1.0, 1.0);
+    let counters = all("app_counter", FieldFigures::Counter { total, per_s });
+    let gauges = all("app_gauge", FieldFigures::default());
+    let app = SourceSummary {
+        name: "app/web".to_owned(),
+        telemetry: samples.chain(counters).chain(gauges).collect(),
+        ..SourceSummary::default()
+    };
     RunSummary {
         jain: Some(0.8),
+        sources: vec![app],
         flows: vec![flow, second],
         windows: vec![window],
         queues: vec![queue],
@@ -125,6 +145,7 @@ fn the_list_of_metrics_is_what_a_summary_has() {
         ("window/", "", "window/mid/prague"),
         ("link/", "with a rate", "link/access/up/bottleneck"),
         ("link/", "without a rate", "link/access/up/netem"),
+        ("app/", "", "app/web"),
         ("probe/", "", "probe/ping"),
         ("mark/", "", "mark/efm"),
     ] {

@@ -20,10 +20,13 @@ pub struct Columns {
     values: Vec<f32>,
     /// Intervals that passed before the entity was first seen.
     first: Option<usize>,
-    /// Columns that the entity declared itself: name, and the intervals that have
-    /// a value, with it.
-    declared: Vec<(String, Vec<(usize, f32)>)>,
+    /// Columns that are the entity's own: how many of the others are before it, its name, and
+    /// the intervals that have a value, with it.
+    declared: Vec<(usize, String, Sparse)>,
 }
+
+/// Intervals that have a value, with it.
+type Sparse = Vec<(usize, f32)>;
 
 impl Columns {
     pub(super) fn new(heads: &[(&'static str, Column)]) -> Self {
@@ -45,18 +48,30 @@ impl Columns {
         self.values.extend_from_slice(row);
     }
 
-    /// Adds a column that the entity declared itself.
+    /// Adds a column that the entity declared itself, after all others.
     pub(super) fn declare(&mut self, name: String, points: Vec<(usize, f32)>) {
-        self.declared.push((name, points));
+        self.declare_after(self.heads.len(), name, points);
+    }
+
+    /// The same after so many of the columns that its like all have.
+    pub(super) fn declare_after(&mut self, heads: usize, name: String, points: Vec<(usize, f32)>) {
+        self.declared.push((heads, name, points));
     }
 
     /// The columns in order: metric, and the intervals that have a value, with
     /// it. A column without any is left out.
     pub fn tracks(&self) -> impl Iterator<Item = (&str, Vec<(usize, f32)>)> + '_ {
-        let fixed = (0..self.heads.len()).map(|c| (self.heads[c].0, self.column(c).collect()));
-        let declared = self.declared.iter();
-        fixed
-            .chain(declared.map(|(name, points)| (name.as_str(), points.clone())))
+        let heads = self.heads.len();
+        let declared_after = |heads| {
+            let declared = self.declared.iter().filter(move |d| d.0 == heads);
+            declared.map(|(_, name, points)| (name.as_str(), points.clone()))
+        };
+        (0..heads)
+            .flat_map(move |c| {
+                let column = (self.heads[c].0, self.column(c).collect());
+                declared_after(c).chain(std::iter::once(column))
+            })
+            .chain(declared_after(heads))
             .filter(|(_, points): &(_, Vec<_>)| !points.is_empty())
     }
 

@@ -8,7 +8,8 @@ use narrows_wire::{ip, udp};
 
 use super::bins::{Column, Columns, mbit, mean_ms};
 use super::one_way::OneWay;
-use super::window::{InWindow, Spread};
+use super::telemetry::Telemetry;
+use super::window::InWindow;
 use crate::distribution::Distribution;
 use crate::summary::{
     CodepointSummary, FlowInWindow, FlowSignals, FlowSummary, LimitedSummary, RecoverySummary,
@@ -28,17 +29,6 @@ const COLUMNS: [(&str, Column); 11] = [
     ("ce_marks", Column::Counter),
     ("drops", Column::Counter),
 ];
-
-/// A field of telemetry that the flow's sender reports.
-struct Reported {
-    field: TelemetryField,
-    /// The last value of the present interval.
-    present: Option<f64>,
-    /// Interval and value.
-    points: Vec<(usize, f32)>,
-    /// In the steady window.
-    spread: Spread,
-}
 
 /// What each packet counts in. Of ten thousand flows no packet finds its own in a cache: these
 /// stand beside each other, so that few lines are fetched.
@@ -82,7 +72,7 @@ pub(super) struct FlowState {
     /// Acknowledged bytes at the end of the last interval.
     acked_before: u64,
     columns: Columns,
-    telemetry: Vec<Reported>,
+    telemetry: Telemetry,
     /// The law in double precision of a control that has one, and what the control
     /// reported since the last sample.
     reference: Option<Reference>,
@@ -117,7 +107,8 @@ impl FlowState {
         windows: &[WindowPlan],
         measure: Window,
     ) -> Self {
-        let own = plan.cc.simulated().filter(|_| plan.is_tcp());
+        let own = plan.transport.tcp().and_then(|tcp| tcp.cc.simulated());
+        let has_handshake = plan.transport.has_handshake();
         Self {
             per_packet: PerPacket {
                 sender,
@@ -133,7 +124,7 @@ impl FlowState {
             },
             start: plan.start,
             // Datagrams need no handshake.
-            established: plan.traffic.is_datagram().then_some(plan.start),
+            established: (!has_handshake).then_some(plan.start),
             finished: None,
             ecn: false,
             accecn: false,
@@ -148,11 +139,11 @@ impl FlowState {
             sample: None,
             acked_before: 0,
             columns: Columns::new(&COLUMNS),
-            telemetry: Vec::new(),
+            telemetry: Telemetry::new(windows),
             reference: own.and_then(|spec| Reference::of(&spec)),
             latest: Vec::new(),
             in_windows: windows.iter().map(|w| InWindow::new(w.over)).collect(),
-            one_way: plan.traffic.is_datagram().then(|| OneWay::new(measure)),
+            one_way: (!has_handshake).then(|| OneWay::new(measure)),
             closed: false,
         }
     }
@@ -252,7 +243,7 @@ impl FlowState {
             let compared = reference.compare(&self.latest);
             self.latest.clear();
             for (field, value) in compared.into_iter().flatten() {
-                self.keep(now, inside, field, value);
+                self.telemetry.reported(now, inside, field, value);
             }
         }
         if inside {
@@ -272,28 +263,7 @@ impl FlowState {
         if self.reference.is_some() {
             self.latest.push((field, value));
         }
-        self.keep(now, inside, field, value);
-    }
-
-    fn keep(&mut self, now: Instant, inside: bool, field: TelemetryField, value: i64) {
-        let known = self.telemetry.iter().position(|r| r.field == field);
-        let at = known.unwrap_or_else(|| {
-            self.telemetry.push(Reported {
-                field,
-                present: None,
-                points: Vec::new(),
-                spread: Spread::default(),
-            });
-            self.telemetry.len() - 1
-        });
-        let (reported, value) = (&mut self.telemetry[at], field.in_units(value));
-        reported.present = Some(value);
-        if inside {
-            reported.spread.add(value);
-        }
-        for window in &mut self.in_windows {
-            window.reported(now, at, value);
-        }
+        self.telemetry.reported(now, inside, field, value);
     }
 
     pub(super) fn finished(&mut self, now: Instant, complete: bool) {
@@ -355,11 +325,7 @@ impl FlowState {
         row[8] = bin.retransmissions as f32;
         row[9] = bin.marks as f32;
         row[10] = bin.drops as f32;
-        for reported in &mut self.telemetry {
-            if let Some(value) = reported.present.take() {
-                reported.points.push((interval, value as f32));
-            }
-        }
+        self.telemetry.close_interval(interval);
         self.columns.push(interval, &row);
     }
 
@@ -383,7 +349,7 @@ impl FlowState {
         let summary = FlowSummary {
             from: plan.host(facts.from).name.clone(),
             to: plan.host(facts.to).name.clone(),
-            cc: facts.control_words(),
+            cc: facts.transport.control_words(),
             start_s: self.start.as_secs_f64(),
             established_s: self.established.map(Instant::as_secs_f64),
             finished_s: finished_at.map(Instant::as_secs_f64),
@@ -414,25 +380,18 @@ impl FlowState {
             limited: self.limited,
             limited_in_window: self.limited_until[1].since(self.limited_until[0]),
             codepoints: self.per_packet.codepoints,
-            telemetry: self
-                .telemetry
-                .iter()
-                .filter_map(|reported| reported.spread.summary(reported.field))
-                .collect(),
+            telemetry: self.telemetry.in_steady_window(until.since(from)),
             name: name.clone(),
         };
-        let fields: Vec<TelemetryField> = self.telemetry.iter().map(|r| r.field).collect();
         let windows = std::mem::take(&mut self.in_windows).into_iter();
+        let windows = windows.zip(&plan.windows).enumerate();
         let windows = windows
-            .zip(&plan.windows)
-            .map(|(window, plan)| {
-                window.finish(format!("window/{}/{}", plan.name, facts.name), &fields)
+            .map(|(place, (window, plan))| {
+                let name = format!("window/{}/{}", plan.name, facts.name);
+                window.finish(name, self.telemetry.in_window(place))
             })
             .collect();
-        for reported in self.telemetry {
-            self.columns
-                .declare(reported.field.column(), reported.points);
-        }
+        self.telemetry.declare(&mut self.columns);
         (summary, windows, self.columns.named(name))
     }
 }

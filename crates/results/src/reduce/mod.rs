@@ -5,12 +5,15 @@ mod flow;
 mod one_way;
 mod probe;
 mod queue;
+mod telemetry;
+#[cfg(test)]
+mod tests;
 mod window;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use narrows_core::{DropCause, EntityId, Event, EventSink, FlowId, Packet};
-use narrows_scenario::{Plan, Window};
+use narrows_core::{DropCause, EntityId, Event, EventSink, FlowId, Packet, Source, TelemetryField};
+use narrows_scenario::{Plan, Window, WindowPlan};
 use narrows_units::{Duration, Instant};
 
 use crate::distribution::{Distribution, cdf_ms};
@@ -18,12 +21,13 @@ use crate::facts::{self, RateSteps};
 use crate::fairness::jain;
 use crate::summary::{
     DirectionSummary, DropCounts, DropperSummary, FlowSummary, LimitedSummary, ProbeSummary,
-    RunSummary, WindowSummary, millionths,
+    RunSummary, SourceSummary, WindowSummary, millionths,
 };
 pub use bins::{Column, Columns};
 use flow::FlowState;
 use probe::ProbeState;
 use queue::QueueState;
+use telemetry::Telemetry;
 
 /// How a run is to be reduced.
 #[derive(Clone, Debug)]
@@ -34,8 +38,33 @@ pub struct Setup {
     pub interval: Duration,
 }
 
+/// Where each entity stands in a list that grows as entities are seen.
+struct Slots(Vec<u32>);
+
 /// Slot of an entity that nothing is known about yet.
 const UNSEEN: u32 = u32::MAX;
+
+impl Slots {
+    fn new(entities: usize) -> Self {
+        Self(vec![UNSEEN; entities])
+    }
+
+    #[inline]
+    fn of(&self, entity: EntityId) -> Option<usize> {
+        let slot = self.0.get(entity.0 as usize).copied();
+        slot.filter(|slot| *slot != UNSEEN)
+            .map(|slot| slot as usize)
+    }
+
+    #[cold]
+    fn add(&mut self, entity: EntityId, slot: usize) {
+        let index = entity.0 as usize;
+        if index >= self.0.len() {
+            self.0.resize(index + 1, UNSEEN);
+        }
+        self.0[index] = slot as u32;
+    }
+}
 
 /// Takes the events of a run and keeps what its metrics need: histograms,
 /// counters, and one number per interval and metric.
@@ -51,8 +80,12 @@ pub struct Reducer {
     names: Vec<String>,
     flows: Vec<FlowState>,
     queues: Vec<QueueState>,
-    /// Entity → index in `queues`.
-    queue_slots: Vec<u32>,
+    queue_slots: Slots,
+    /// What reports of itself and is no flow.
+    sources: Vec<(EntityId, Telemetry)>,
+    source_slots: Slots,
+    /// The scenario's further windows.
+    windows: Vec<WindowPlan>,
     probes: Vec<ProbeState>,
     /// The entity of each probe of the plan.
     probe_entities: Vec<Option<EntityId>>,
@@ -103,7 +136,10 @@ impl Reducer {
                 Instant::ZERO + interval
             },
             intervals: 0,
-            queue_slots: vec![UNSEEN; setup.names.len()],
+            queue_slots: Slots::new(setup.names.len()),
+            sources: Vec::new(),
+            source_slots: Slots::new(setup.names.len()),
+            windows: plan.windows.clone(),
             names: setup.names,
             flows,
             queues: Vec::new(),
@@ -122,6 +158,9 @@ impl Reducer {
             for queue in &mut self.queues {
                 queue.close_interval(self.intervals, seconds);
             }
+            for (_, source) in &mut self.sources {
+                source.close_interval(self.intervals);
+            }
             for probe in &mut self.probes {
                 probe.close_interval(self.intervals);
             }
@@ -132,26 +171,29 @@ impl Reducer {
 
     #[inline]
     fn queue(&mut self, entity: EntityId) -> &mut QueueState {
-        let index = entity.0 as usize;
-        let slot = self.queue_slots.get(index).copied().unwrap_or(UNSEEN);
-        let slot = if slot == UNSEEN {
-            self.new_queue(entity)
-        } else {
-            slot as usize
+        let slot = match self.queue_slots.of(entity) {
+            Some(slot) => slot,
+            None => self.new_queue(entity),
         };
         &mut self.queues[slot]
     }
 
     #[cold]
     fn new_queue(&mut self, entity: EntityId) -> usize {
-        let index = entity.0 as usize;
-        if index >= self.queue_slots.len() {
-            self.queue_slots.resize(index + 1, UNSEEN);
-        }
         let slot = self.queues.len();
-        self.queue_slots[index] = slot as u32;
+        self.queue_slots.add(entity, slot);
         self.queues.push(QueueState::new(entity));
         slot
+    }
+
+    fn source(&mut self, entity: EntityId) -> &mut Telemetry {
+        let slot = self.source_slots.of(entity).unwrap_or_else(|| {
+            let slot = self.sources.len();
+            self.source_slots.add(entity, slot);
+            self.sources.push((entity, Telemetry::new(&self.windows)));
+            slot
+        });
+        &mut self.sources[slot].1
     }
 
     fn probe(&mut self, entity: EntityId) -> &mut ProbeState {
@@ -190,13 +232,12 @@ impl Reducer {
     }
 
     fn dropped(&mut self, inside: bool, element: EntityId, packet: &Packet, cause: DropCause) {
-        let slot = self.queue_slots.get(element.0 as usize);
-        let slot = slot.filter(|&&s| s != UNSEEN);
+        let slot = self.queue_slots.of(element);
         if let Some(flow) = flow_of(&mut self.flows, packet.flow) {
             flow.dropped(inside, slot.map(|_| element));
         }
-        if let Some(&slot) = slot {
-            self.queues[slot as usize].dropped(inside, cause);
+        if let Some(slot) = slot {
+            self.queues[slot].dropped(inside, cause);
             return;
         }
         if !inside {
@@ -208,6 +249,58 @@ impl Reducer {
             self.droppers.len() - 1
         });
         self.droppers[at].1.count(cause);
+    }
+
+    fn reported(
+        &mut self,
+        now: Instant,
+        inside: bool,
+        source: Source,
+        field: TelemetryField,
+        value: i64,
+    ) {
+        match source {
+            Source::Flow(flow) => {
+                if let Some(flow) = flow_of(&mut self.flows, Some(flow)) {
+                    flow.reported(now, inside, field, value);
+                }
+            }
+            Source::Entity(entity) => {
+                let source = self.source(entity);
+                source.reported(now, inside, field, value);
+            }
+        }
+    }
+
+    /// What sources reported over a steady window of this length; their series are added to
+    /// those of the same name.
+    fn finish_sources(
+        &mut self,
+        columns: &mut Vec<Columns>,
+        length: Duration,
+    ) -> Vec<SourceSummary> {
+        let mut summaries = Vec::new();
+        self.sources.sort_by_key(|(entity, _)| *entity);
+        for (entity, telemetry) in std::mem::take(&mut self.sources) {
+            let name = self.name(entity);
+            let in_window = |(place, window): (usize, &WindowPlan)| SourceSummary {
+                name: format!("window/{}/{name}", window.name),
+                telemetry: telemetry.in_window(place),
+                windows: Vec::new(),
+            };
+            summaries.push(SourceSummary {
+                name: name.clone(),
+                telemetry: telemetry.in_steady_window(length),
+                windows: self.windows.iter().enumerate().map(in_window).collect(),
+            });
+            let known = columns.iter().position(|c| c.entity == name);
+            let at = known.unwrap_or_else(|| {
+                columns.push(Columns::new(&[]).named(name));
+                columns.len() - 1
+            });
+            telemetry.declare(&mut columns[at]);
+        }
+        summaries
     }
 
     fn name(&self, entity: EntityId) -> String {
@@ -273,6 +366,7 @@ impl Reducer {
             });
             columns.push(probe.columns.named(name));
         }
+        let sources = self.finish_sources(&mut columns, until.since(self.from));
         let droppers = std::mem::take(&mut self.droppers)
             .into_iter()
             .map(|(entity, drops)| DropperSummary {
@@ -302,6 +396,7 @@ impl Reducer {
             flows: flow_summaries,
             windows,
             queues: queue_summaries,
+            sources,
             probes: probe_summaries,
             droppers,
             disciplines: Vec::new(),
@@ -332,7 +427,7 @@ fn directions(plan: &Plan, flows: &[FlowSummary]) -> Vec<DirectionSummary> {
         // What an application or a model holds back takes no share that it could have.
         let bulk = group.iter().filter(|f| {
             let facts = &plan.flows[**f];
-            facts.is_bulk() && facts.transport.modelled().is_none()
+            facts.is_bulk() && facts.transport.is_elastic()
         });
         let bulk: Vec<f64> = bulk.filter_map(|f| flows[*f].goodput_mbit).collect();
         let jain = jain(&bulk).filter(|_| bulk.len() > 1);
@@ -436,11 +531,11 @@ impl EventSink for Reducer {
                     flow.sampled(now, inside, &sample);
                 }
             }
-            Event::Telemetry { flow, field, value } => {
-                if let Some(flow) = flow_of(&mut self.flows, Some(flow)) {
-                    flow.reported(now, inside, field, value);
-                }
-            }
+            Event::Telemetry {
+                source,
+                field,
+                value,
+            } => self.reported(now, inside, source, field, value),
             Event::QueueSampled {
                 queue,
                 backlog_packets,
@@ -471,8 +566,9 @@ impl EventSink for Reducer {
                     flow.limited((now < self.from, inside), limited);
                 }
             }
-            // Captures read taps; later kinds of event bring their own metrics.
-            _ => {}
+            other => other.reports(&mut |source, field, value| {
+                self.reported(now, inside, source, field, value);
+            }),
         }
     }
 }

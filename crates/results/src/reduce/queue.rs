@@ -1,6 +1,6 @@
 //! What is kept of a queue.
 
-use narrows_core::{DropCause, EntityId, MarkCause};
+use narrows_core::{Band, DropCause, EntityId, MarkCause};
 use narrows_path::Recording;
 use narrows_units::{Duration, Histogram, Instant};
 
@@ -9,13 +9,9 @@ use crate::distribution::{Distribution, cdf_ms};
 use crate::facts::RateSteps;
 use crate::summary::{BandSummary, DropCounts, MarkCounts, QueueSummary, millionths};
 
-const COLUMNS: [(&str, Column); 12] = [
+const COLUMNS: [(&str, Column); 8] = [
     ("sojourn_ms", Column::Gauge),
     ("sojourn_max_ms", Column::Gauge),
-    ("sojourn_classic_ms", Column::Gauge),
-    ("sojourn_classic_max_ms", Column::Gauge),
-    ("sojourn_low_latency_ms", Column::Gauge),
-    ("sojourn_low_latency_max_ms", Column::Gauge),
     ("throughput_mbit", Column::Gauge),
     ("backlog_packets", Column::Gauge),
     ("backlog_bytes", Column::Gauge),
@@ -24,12 +20,16 @@ const COLUMNS: [(&str, Column); 12] = [
     ("drops", Column::Counter),
 ];
 
-/// Band names by number (`Event::Dequeued::band`).
-const BANDS: [&str; 2] = ["classic", "low_latency"];
+/// The columns before those of bands.
+const BEFORE_BANDS: usize = 2;
 
 pub(super) struct QueueState {
     entity: EntityId,
-    bands: [Band; 2],
+    /// In the order of the queue.
+    bands: Vec<BandState>,
+    /// The names that the queue's last packet came with, and the place in `bands` of each.
+    names: &'static [&'static str],
+    places: Vec<usize>,
     marks: MarkCounts,
     drops: DropCounts,
     /// When the last packet of the steady window left for the link, and what the
@@ -45,19 +45,39 @@ pub(super) struct QueueState {
 }
 
 #[derive(Default)]
-struct Band {
+struct BandState {
+    name: &'static str,
     sojourn: Histogram,
     wire_bytes: u64,
     /// Whether it let any packet go in the whole run.
     seen: bool,
+    bin: BandBin,
+    /// Interval and value, in ms.
+    mean: Vec<(usize, f32)>,
+    max: Vec<(usize, f32)>,
+}
+
+/// Times in the queue of a band in the present interval, in ns.
+#[derive(Clone, Copy, Default)]
+struct BandBin {
+    sum: u64,
+    count: u64,
+    max: u64,
+}
+
+impl BandBin {
+    fn mean_ms(self) -> f32 {
+        mean_ms(self.sum, self.count)
+    }
+
+    fn max_ms(self) -> f32 {
+        mean_ms(self.max, 1)
+    }
 }
 
 /// What happened in the present interval.
 #[derive(Default)]
 struct Bin {
-    sojourn_sum: [u64; 2],
-    sojourn_count: [u64; 2],
-    sojourn_max: [u64; 2],
     wire_bytes: u64,
     marks: u64,
     drops: u64,
@@ -68,7 +88,9 @@ impl QueueState {
     pub(super) fn new(entity: EntityId) -> Self {
         Self {
             entity,
-            bands: Default::default(),
+            bands: Vec::new(),
+            names: &[],
+            places: Vec::new(),
             marks: MarkCounts::default(),
             drops: DropCounts::default(),
             last: None,
@@ -98,15 +120,17 @@ impl QueueState {
         (now, before, inside): (Instant, bool, bool),
         sojourn: Duration,
         wire_bytes: u32,
-        band: u8,
+        band: Band,
     ) {
-        let b = usize::from(band.min(1));
-        let ns = sojourn.as_nanos();
-        self.bin.sojourn_sum[b] += ns;
-        self.bin.sojourn_count[b] += 1;
-        self.bin.sojourn_max[b] = self.bin.sojourn_max[b].max(ns);
+        if !std::ptr::eq(self.names, band.names()) {
+            self.name_bands(band.names());
+        }
         self.bin.wire_bytes += u64::from(wire_bytes);
-        let band = &mut self.bands[b];
+        let band = &mut self.bands[self.places[band.index()]];
+        let ns = sojourn.as_nanos();
+        band.bin.sum += ns;
+        band.bin.count += 1;
+        band.bin.max = band.bin.max.max(ns);
         band.seen = true;
         if inside {
             band.sojourn.record(sojourn);
@@ -115,6 +139,28 @@ impl QueueState {
         } else if before {
             self.last_before = Some((now, wire_bytes));
         }
+    }
+
+    /// Bands have these names from now on; what they had by the same name stays theirs.
+    #[cold]
+    fn name_bands(&mut self, names: &'static [&'static str]) {
+        self.places.clear();
+        for name in names {
+            let known = self.bands.iter().position(|band| band.name == *name);
+            self.places.push(known.unwrap_or(self.bands.len()));
+            if known.is_none() {
+                self.bands.push(BandState {
+                    name,
+                    ..BandState::default()
+                });
+            }
+        }
+        self.names = names;
+    }
+
+    /// Whether more than one band has let packets go, so that each has figures of its own.
+    fn has_bands(&self) -> bool {
+        self.bands.iter().filter(|band| band.seen).count() > 1
     }
 
     pub(super) fn marked(&mut self, inside: bool, cause: MarkCause) {
@@ -141,27 +187,31 @@ impl QueueState {
 
     pub(super) fn close_interval(&mut self, interval: usize, seconds: f64) {
         let bin = std::mem::take(&mut self.bin);
-        let two_bands = self.bands.iter().all(|b| b.seen);
-        let mut row = [f32::NAN; COLUMNS.len()];
-        let count = bin.sojourn_count[0] + bin.sojourn_count[1];
-        row[0] = mean_ms(bin.sojourn_sum[0] + bin.sojourn_sum[1], count);
-        if count > 0 {
-            row[1] = mean_ms(bin.sojourn_max[0].max(bin.sojourn_max[1]), 1);
-        }
-        for b in 0..2 {
-            if two_bands && bin.sojourn_count[b] > 0 {
-                row[2 + 2 * b] = mean_ms(bin.sojourn_sum[b], bin.sojourn_count[b]);
-                row[3 + 2 * b] = mean_ms(bin.sojourn_max[b], 1);
+        let apart = self.has_bands();
+        let mut all = BandBin::default();
+        for band in &mut self.bands {
+            let bin = std::mem::take(&mut band.bin);
+            all.sum += bin.sum;
+            all.count += bin.count;
+            all.max = all.max.max(bin.max);
+            if apart && bin.count > 0 {
+                band.mean.push((interval, bin.mean_ms()));
+                band.max.push((interval, bin.max_ms()));
             }
         }
-        row[6] = mbit(bin.wire_bytes, seconds);
-        if let Some((packets, bytes, probability)) = bin.sample {
-            row[7] = packets as f32;
-            row[8] = bytes as f32;
-            row[9] = probability as f32;
+        let mut row = [f32::NAN; COLUMNS.len()];
+        row[0] = all.mean_ms();
+        if all.count > 0 {
+            row[1] = all.max_ms();
         }
-        row[10] = bin.marks as f32;
-        row[11] = bin.drops as f32;
+        row[2] = mbit(bin.wire_bytes, seconds);
+        if let Some((packets, bytes, probability)) = bin.sample {
+            row[3] = packets as f32;
+            row[4] = bytes as f32;
+            row[5] = probability as f32;
+        }
+        row[6] = bin.marks as f32;
+        row[7] = bin.drops as f32;
         self.columns.push(interval, &row);
     }
 
@@ -202,21 +252,21 @@ impl QueueState {
         let capacity = rates.as_ref().map(|r| r.bits_between(from, until));
         let used = rates.map(|r| self.bits_on_link(&r, wire_bytes, from, until));
         let span = until.since(from).as_secs_f64();
-        let bands = if self.bands.iter().all(|b| b.seen) {
-            self.bands
-                .iter()
-                .zip(BANDS)
-                .map(|(band, name)| BandSummary {
-                    name: name.to_owned(),
-                    packets: band.sojourn.count(),
-                    wire_bytes: band.wire_bytes,
-                    sojourn_ms: Distribution::of_ms(&band.sojourn),
-                    sojourn_cdf: cdf_ms(&band.sojourn),
-                })
-                .collect()
-        } else {
-            Vec::new()
-        };
+        let apart = self.has_bands();
+        let (mut bands, mut columns) = (Vec::new(), self.columns);
+        for band in self.bands.into_iter().filter(|band| apart && band.seen) {
+            for (part, points) in [("", band.mean), ("max_", band.max)] {
+                let name = format!("sojourn_{}_{part}ms", band.name);
+                columns.declare_after(BEFORE_BANDS, name, points);
+            }
+            bands.push(BandSummary {
+                name: band.name.to_owned(),
+                packets: band.sojourn.count(),
+                wire_bytes: band.wire_bytes,
+                sojourn_ms: Distribution::of_ms(&band.sojourn),
+                sojourn_cdf: cdf_ms(&band.sojourn),
+            });
+        }
         let summary = QueueSummary {
             words,
             rate_mbit: capacity
@@ -239,6 +289,6 @@ impl QueueState {
                 .then(|| millionths(self.probability_sum / self.probability_count as f64)),
             name: name.clone(),
         };
-        (summary, self.columns.named(name))
+        (summary, columns.named(name))
     }
 }

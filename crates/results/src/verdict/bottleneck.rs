@@ -135,7 +135,7 @@ pub(super) fn judge(found: &mut Findings, plan: &Plan, routes: &Routes, summary:
         // Each one's part of a rate, of all that share it.
         let share = |r: &Rated<'_>| r.lowest / sharing.get(&*r.element.name).map_or(1, |n| *n);
         let least = meant.iter().map(|r| share(r)).min().unwrap_or_default();
-        let alike = !facts.cc.needs().ecn;
+        let alike = !facts.transport.needs().ecn;
         let mine = |r: &Rated<'_>| flow.signals_at(&r.element.name);
         for other in pick(rated, &is_meant, false) {
             let more = |m: &&Rated<'_>| outdoes(&mine(other), &mine(m), alike);
@@ -219,7 +219,7 @@ fn starved(
     sharing: &BTreeMap<&str, u64>,
     (from, to): (Instant, Instant),
 ) {
-    if YIELDING.contains(&facts.cc.name()) || flow.bytes == 0 {
+    if YIELDING.contains(&facts.transport.control_name()) || flow.bytes == 0 {
         return;
     }
     let seconds = to.since(from).as_secs_f64();
@@ -245,7 +245,7 @@ fn starved(
 /// packet that finds another one there is marked, however slowly its sender sends.
 fn coarse_step(facts: &FlowPlan, rated: &Rated<'_>) -> Option<String> {
     let step = rated.element.spec.marking_step()?;
-    if !facts.cc.needs().ecn || rated.lowest == 0 {
+    if !facts.transport.needs().ecn || rated.lowest == 0 {
         return None;
     }
     let frame = u64::from(rated.link.mtu) + u64::from(rated.element.spec.overhead_bytes());

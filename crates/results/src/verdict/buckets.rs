@@ -7,7 +7,7 @@ use narrows_core::Packet;
 use narrows_path::routes::Routes;
 use narrows_scenario::{FlowPlan, Plan};
 use narrows_units::Instant;
-use narrows_wire::{IpFields, ip};
+use narrows_wire::IpFields;
 
 use super::checks::{Findings, is_seen};
 use crate::summary::RunSummary;
@@ -75,7 +75,7 @@ fn packet(flow: &FlowPlan, source: SocketAddr, destination: SocketAddr) -> Packe
         destination: destination.ip(),
         traffic_class: flow.dscp << 2,
         ttl: 64,
-        protocol: if flow.is_tcp() { ip::TCP } else { ip::UDP },
+        protocol: flow.transport.protocol(),
         ident: 0,
     };
     // As much of the header above as both transports have alike: the ports, and four bytes.

@@ -2,7 +2,7 @@
 
 use narrows_path::MtuSpec;
 use narrows_path::routes::Routes;
-use narrows_scenario::{EcnMode, FlowPlan, Plan};
+use narrows_scenario::{EcnMode, FlowPlan, Plan, TcpOptions};
 use narrows_units::{Duration, Instant};
 
 use super::{Finding, Verdict, Weight};
@@ -98,8 +98,11 @@ impl Findings {
 
 /// Algorithms of a kernel for which the simulator ran its own.
 fn stand_ins(found: &mut Findings, plan: &Plan) {
-    for flow in plan.flows.iter().filter(|f| !f.traffic.is_datagram()) {
-        if let (Some(kernel), Some(own)) = (flow.cc.kernel(), flow.cc.simulated()) {
+    for flow in &plan.flows {
+        let Some(TcpOptions { cc, .. }) = flow.transport.tcp() else {
+            continue;
+        };
+        if let (Some(kernel), Some(own)) = (cc.kernel(), cc.simulated()) {
             let name = format!("flow/{}", flow.name);
             let line =
                 format!("for kernel:{kernel} of {name} ran Narrows' {own}, the same algorithm");
@@ -194,17 +197,21 @@ fn probes(found: &mut Findings, plan: &Plan, summary: &RunSummary) {
 }
 
 fn negotiation(found: &mut Findings, facts: &FlowPlan, flow: &FlowSummary) {
-    if flow.established_s.is_none() || !facts.is_tcp() {
+    let Some(tcp) = facts
+        .transport
+        .tcp()
+        .filter(|_| flow.established_s.is_some())
+    else {
         return;
-    }
+    };
     let name = &flow.name;
     let got = match (flow.accecn, flow.ecn) {
         (true, _) => "AccECN",
         (false, true) => "classic ECN",
         (false, false) => "no ECN",
     };
-    let needs = facts.cc.needs();
-    let mode = match facts.ecn {
+    let needs = tcp.cc.needs();
+    let mode = match tcp.ecn {
         EcnMode::Auto if needs.accecn => EcnMode::AccEcn,
         EcnMode::Auto if needs.ecn && !flow.accecn => EcnMode::Classic,
         other => other,

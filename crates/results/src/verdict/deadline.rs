@@ -12,7 +12,7 @@ const LATE: f64 = 0.01;
 
 /// Of a flow whose control knows a size and a deadline.
 pub(super) fn judge(found: &mut Findings, facts: &FlowPlan, flow: &FlowSummary) {
-    let Some(spec) = facts.cc.simulated().filter(|_| facts.is_tcp()) else {
+    let Some(spec) = facts.transport.tcp().and_then(|tcp| tcp.cc.simulated()) else {
         return;
     };
     let given = |name| spec.option(name).filter(|value| *value > 0);
@@ -21,11 +21,11 @@ pub(super) fn judge(found: &mut Findings, facts: &FlowPlan, flow: &FlowSummary) 
     };
     let (name, deadline) = (&flow.name, deadline_us as f64 / 1e6);
     let reported = |field: &str| flow.telemetry.iter().find(|t| t.name == field);
-    if let Some(at) = reported("out_of_reach_s") {
+    if let Some(at) = reported("out_of_reach_s").and_then(|t| t.figures.min()) {
         let line = format!(
             "{name} found after {} s that its deadline of {} s is out of reach: best effort was \
              reckoned to be slower than is needed in three intervals in a row",
-            seconds(at.min),
+            seconds(at),
             seconds(deadline)
         );
         found.note("deadline-out-of-reach", name, line);

@@ -1,6 +1,6 @@
 //! The checks of the rig that a run of real stacks ran on.
 
-use narrows_scenario::{FlowPlan, Plan};
+use narrows_scenario::{Control, Plan};
 
 use super::checks::Findings;
 use crate::summary::RunSummary;
@@ -89,8 +89,8 @@ pub(super) fn judge(found: &mut Findings, plan: &Plan, summary: &RunSummary, rig
         );
     }
     for (facts, flow) in plan.flows.iter().zip(&rig.flows) {
-        if facts.is_tcp() {
-            control(found, facts, flow);
+        if let Some(tcp) = facts.transport.tcp() {
+            control(found, &tcp.cc, flow);
             feedback(found, flow);
         }
     }
@@ -197,10 +197,10 @@ fn is_own(got: &str, algorithm: &str) -> bool {
         && (name == algorithm || is_cut)
 }
 
-fn control(found: &mut Findings, facts: &FlowPlan, flow: &FlowFacts) {
+fn control(found: &mut Findings, planned: &Control, flow: &FlowFacts) {
     let got = flow.congestion_control.as_str();
-    let asked = facts.cc.name();
-    let wants_kernels = facts.cc.kernel().is_some();
+    let asked = planned.name();
+    let wants_kernels = planned.kernel().is_some();
     if got.is_empty() {
         let line = format!("which congestion control {} ran is not known", flow.name);
         found.note("unknown-control", &flow.name, line);
@@ -219,7 +219,7 @@ fn control(found: &mut Findings, facts: &FlowPlan, flow: &FlowFacts) {
         found.distrust(
             "other-control",
             &flow.name,
-            format!("{} asked for {} and ran {got}", flow.name, facts.cc),
+            format!("{} asked for {planned} and ran {got}", flow.name),
         );
     }
 }

@@ -123,7 +123,7 @@ leaf_schema!(() Seeds, json_schema!({
 }));
 
 /// A scenario whose version and name may be left out.
-struct BaseScenario;
+pub(crate) struct BaseScenario;
 
 impl JsonSchema for BaseScenario {
     fn schema_name() -> Cow<'static, str> {

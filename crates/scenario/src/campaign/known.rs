@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use narrows_core::{Reduce, TelemetryField};
 use narrows_path::routes::Hop;
 use narrows_units::WordError;
 
@@ -101,11 +102,23 @@ pub(super) fn by_default(cells: &[Cell]) -> Vec<Metric> {
         for flow in &plan.flows {
             let of = || format!("flow/{}", flow.name);
             add(named(&flow.name, "goodput_mbit"), "goodput_mbit", of());
-            if !flow.traffic.is_datagram() {
+            if flow.transport.has_handshake() {
                 add(named(&flow.name, "rtt_p50_ms"), "rtt_ms.p50", of());
             }
             if matches!(flow.traffic, Traffic::Bytes(_)) {
                 add(named(&flow.name, "fct_s"), "fct_s", of());
+            }
+        }
+        for app in &plan.apps {
+            let samples = app
+                .spec
+                .reports()
+                .iter()
+                .filter(|f| f.reduce == Reduce::Sample);
+            for column in samples.map(TelemetryField::column) {
+                let of = format!("app/{}", app.name);
+                let name = named(&app.name, &format!("{column}_p99"));
+                add(name, &format!("{column}.p99"), of);
             }
         }
         for probe in &plan.probes {
@@ -138,8 +151,13 @@ fn queues(plan: &Plan) -> Vec<String> {
     let routes = plan.routes();
     let of_flows = plan.flows.iter().map(|f| (f.from, f.to));
     let of_probes = plan.probes.iter().map(|p| (p.from, p.to));
+    // What an application fetches comes back.
+    let of_apps = plan
+        .apps
+        .iter()
+        .flat_map(|a| [(a.from, a.to), (a.to, a.from)]);
     let mut passed = BTreeSet::new();
-    for (from, to) in of_flows.chain(of_probes) {
+    for (from, to) in of_flows.chain(of_probes).chain(of_apps) {
         // Who has no way there is refused by the check of the plan.
         passed.extend(routes.path(from.0, to.0).unwrap_or_default());
     }

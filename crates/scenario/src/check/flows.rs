@@ -2,22 +2,20 @@
 
 use narrows_path::routes::Routes;
 
+use super::transport::{Between, TransportKeys};
 use super::{Check, Names, ways};
-use crate::document::{At, EcnRequest, Flow, Optional};
+use crate::document::{At, Flow, Optional, Whole};
 use crate::endpoints::MAX_FLOWS;
-use crate::parts::{Control, EcnMode, HostModel, Traffic};
+use crate::parts::{Carries, Control, EcnMode, HostModel, Traffic};
 use crate::plan::{FlowPlan, HostIndex, IpVersion};
 use crate::refusal::Refusal;
-use crate::transport::Transport;
+use crate::transport::{Transport, TransportName};
 
 impl Check<'_> {
     /// Reads the flows.
     pub(super) fn flows(&mut self) -> Result<(), Refusal> {
         let routes = self.plan.routes();
-        let model = match &self.scenario.host_model {
-            Some(given) => super::model::read(self.places, given, HostModel::default())?,
-            None => HostModel::default(),
-        };
+        let model = self.host_model()?;
         let offsets = self.scenario.start_offset.as_ref().is_none_or(|at| **at);
         let mut names = Names::default();
         self.at_most(MAX_FLOWS, "flow", &self.scenario.flow)?;
@@ -51,31 +49,21 @@ impl Check<'_> {
             }
         };
         let traffic = self.traffic(flow)?;
-        let cc = places.parsed(&flow.cc)?;
-        let transport = self.transport(flow, cc)?;
-        let ip = match &flow.ip {
-            None => IpVersion::V4,
-            Some(at) => match at.0 {
-                4 => IpVersion::V4,
-                6 => IpVersion::V6,
-                _ => return Err(places.refuse(at, "4 or 6")),
-            },
-        };
-        self.fits(flow, (from, to), transport, &traffic, ip)?;
-        let cc = match cc {
-            Some(cc) => cc.clone(),
-            None if transport == Transport::Quic => Control::Quic(Default::default()),
-            // The plan's entry for the control of a flow that has none.
-            None if transport.modelled().is_some() || traffic.is_datagram() => {
-                Control::parse("reno").map_err(|e| places.refused_words(flow, e))?
+        let ip = self.ip(&flow.ip)?;
+        let keys = TransportKeys::from(&**flow);
+        let transport = match (traffic.carries(), self.transport_name(keys)?) {
+            (Carries::Datagrams, TransportName::Tcp) => {
+                self.without_use(keys, model)?;
+                Transport::Datagrams
             }
-            None => {
-                let allowed = "a congestion control, such as \"cubic\"";
-                return Err(places.missing(flow, "cc", allowed));
+            (Carries::Datagrams, name) => return Err(self.constant(flow, name)),
+            (Carries::Stream, name) => {
+                let ends = (from, to);
+                self.connections(flow, keys, name, Between { ends, ip, model })?
             }
         };
         let (start, stop) = self.times(&flow.start, &flow.stop)?;
-        let via = self.via(flow, (from, to), transport, &traffic, ip, routes)?;
+        let via = self.via(flow, (from, to), &transport, ip, routes)?;
         if via.is_none() {
             self.joined(flow, &flow.to, (from, to), routes)?;
         }
@@ -84,25 +72,48 @@ impl Check<'_> {
             from,
             to,
             opens,
-            ecn: self.ecn(flow, transport, &cc)?,
             dscp: places.parsed(&flow.dscp)?.map_or(0, |dscp| dscp.0),
             start,
             start_offset: flow.start.is_none(),
             stop,
             traffic,
             ip,
-            fast_open: flow.fast_open.as_ref().is_some_and(|at| **at),
-            host: match (transport, &flow.host_model) {
-                (Transport::Tcp, Some(given)) => super::model::read(places, given, model)?,
-                (Transport::Tcp, None) => model,
-                // It is about TCP's segments.
-                (Transport::Quic | Transport::Modelled(_), _) => HostModel::default(),
-            },
             transport,
-            spin: self.spin(flow, transport)?,
             via,
-            cc,
         })
+    }
+
+    /// The refusal of datagrams at a constant rate over a transport that sends a stream.
+    fn constant(&self, flow: &At<Flow>, name: TransportName) -> Refusal {
+        let allowed = "`bulk` or `bytes N`";
+        let refusal = match &flow.traffic {
+            Some(given) => self.places.refuse(given, allowed),
+            None => self.places.missing(flow, "traffic", allowed),
+        };
+        refusal.with_help(match name {
+            TransportName::Modelled(_) => "a constant rate is a word of `transport`: `rate 20Mbit`",
+            _ => "a constant bit rate goes as plain datagrams: leave `transport` out",
+        })
+    }
+
+    /// How hosts treat segments where a table does not say.
+    pub(super) fn host_model(&self) -> Result<HostModel, Refusal> {
+        match &self.scenario.host_model {
+            Some(given) => super::model::read(self.places, given, HostModel::default()),
+            None => Ok(HostModel::default()),
+        }
+    }
+
+    /// `ip = 4` or `ip = 6`.
+    pub(super) fn ip(&self, given: &Optional<Whole<4, 6>>) -> Result<IpVersion, Refusal> {
+        match given {
+            None => Ok(IpVersion::V4),
+            Some(at) => match at.0 {
+                4 => Ok(IpVersion::V4),
+                6 => Ok(IpVersion::V6),
+                _ => Err(self.places.refuse(at, "4 or 6")),
+            },
+        }
     }
 
     /// The two ends of a flow or a probe.
@@ -137,29 +148,6 @@ impl Check<'_> {
             };
             refusal.with_help(why)
         })
-    }
-
-    /// What the handshake asks for: what the file says, or else what the control
-    /// needs. `true` is the plainest form that serves the control.
-    fn ecn(&self, flow: &Flow, transport: Transport, cc: &Control) -> Result<EcnMode, Refusal> {
-        let needed = match transport {
-            // There is one way of feedback and nothing to negotiate; quinn has it on.
-            Transport::Quic => EcnMode::Classic,
-            Transport::Tcp => needed_ecn(cc),
-            Transport::Modelled(_) => return Ok(EcnMode::Off),
-        };
-        let Some(given) = &flow.ecn else {
-            return Ok(needed);
-        };
-        match (*self.places.words(given)?, needed) {
-            (EcnRequest::On, EcnMode::Off) => Ok(EcnMode::Classic),
-            (EcnRequest::On, needed) => Ok(needed),
-            (EcnRequest::Mode(EcnMode::AccEcn), _) if transport == Transport::Quic => Err(self
-                .places
-                .refuse(given, "`true` or `false`")
-                .with_help("QUIC counts every mark in its acknowledgements; packets carry ECT(0)")),
-            (EcnRequest::Mode(mode), _) => Ok(mode),
-        }
     }
 
     /// `bytes = 1000000`, `bytes = "10Mb"` or `traffic = "words"`; bulk if neither.

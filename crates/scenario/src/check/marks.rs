@@ -19,7 +19,7 @@ impl Check<'_> {
             let signals = *places.words(given)?;
             let flow = &self.plan.flows[number];
             names.add(places, table, &flow.name, places.spot(table))?;
-            if !flow.is_tcp() {
+            if flow.transport.tcp().is_none() {
                 let help =
                     "the signals stand in the TCP header; QUIC and plain datagrams have none";
                 return Err(places.refuse(given, "a flow over TCP").with_help(help));
@@ -47,7 +47,7 @@ impl Check<'_> {
         let signals = *places.words(signals)?;
 
         let streams: Vec<usize> = (0..plan.flows.len())
-            .filter(|i| plan.flows[*i].is_tcp())
+            .filter(|i| plan.flows[*i].transport.tcp().is_some())
             .collect();
         let known: Vec<&str> = streams
             .iter()
@@ -60,9 +60,9 @@ impl Check<'_> {
             None => streams,
             Some(given) => self.named(given, &known, |name| {
                 let found = plan.flows.iter().position(|f| f.name == name)?;
-                match plan.flows[found].is_tcp() {
-                    true => Some(Ok(found)),
-                    false => Some(Err(format!("`{name}` does not run over TCP"))),
+                match plan.flows[found].transport.tcp() {
+                    Some(_) => Some(Ok(found)),
+                    None => Some(Err(format!("`{name}` does not run over TCP"))),
                 }
             })?,
         };

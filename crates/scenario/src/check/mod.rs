@@ -1,5 +1,6 @@
 //! From a scenario's document to a checked [`Plan`].
 
+mod apps;
 mod commands;
 mod flows;
 mod links;
@@ -20,6 +21,7 @@ use crate::campaign::Shelf;
 use crate::document::{self, At, NAME, Name, Optional, Places, Scenario, Spelled};
 use crate::plan::{HostIndex, Origin, Plan, Window};
 use crate::refusal::{Refusal, one_of};
+use crate::short_tables;
 use crate::source::Spot;
 use crate::tree::Node;
 pub(crate) use flows::needed_ecn;
@@ -41,8 +43,9 @@ pub(crate) const DEFAULT_SAMPLE: Duration = Duration::from_millis(50);
 /// The first thing that is wrong with it.
 pub(crate) fn plan(root: &Node, shelf: &dyn Shelf) -> Result<Plan, Refusal> {
     let plan = plan_without_traffic(root, shelf)?;
-    if plan.flows.is_empty() && plan.probes.is_empty() && plan.commands.is_empty() {
-        let allowed = "at least one [[flow]], [[probe]] or [[command]]";
+    let of_apps = plan.flows.is_empty() && plan.apps.is_empty() && plan.probes.is_empty();
+    if of_apps && plan.commands.is_empty() {
+        let allowed = "at least one [[flow]], [[app]], [[probe]] or [[command]]";
         return Err(Refusal::at(&root.spot, "flow", "nothing", allowed));
     }
     Ok(plan)
@@ -63,7 +66,9 @@ struct Check<'a> {
 /// The first thing that is wrong with it.
 pub(crate) fn plan_without_traffic(root: &Node, shelf: &dyn Shelf) -> Result<Plan, Refusal> {
     root.is_kind("scenario", "`scenario`")?;
-    let (scenario, places) = document::read::<Scenario>(root)?;
+    let mut root = root.clone();
+    short_tables::expand(&mut root)?;
+    let (scenario, places) = document::read::<Scenario>(&root)?;
     let scenario = &scenario;
     let allowed = "a name for the scenario, on one line";
     let name = places.required(scenario, "name", &scenario.name, allowed)?;
@@ -109,6 +114,7 @@ pub(crate) fn plan_without_traffic(root: &Node, shelf: &dyn Shelf) -> Result<Pla
         links: Vec::new(),
         proxies: Vec::new(),
         flows: Vec::new(),
+        apps: Vec::new(),
         probes: Vec::new(),
         marks: Vec::new(),
         commands: Vec::new(),
@@ -131,6 +137,7 @@ pub(crate) fn plan_without_traffic(root: &Node, shelf: &dyn Shelf) -> Result<Pla
     check.proxies()?;
     check.flows()?;
     check.marks()?;
+    check.apps()?;
     check.probes()?;
     check.commands()?;
     check.size_proxies();

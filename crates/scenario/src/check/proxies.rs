@@ -7,7 +7,7 @@ use narrows_units::{Duration, Value};
 
 use super::{Check, Names, needed_ecn, ways};
 use crate::document::{At, Flow, Optional, Proxy, SizeInBytes, Words};
-use crate::parts::{Control, Traffic};
+use crate::parts::Control;
 use crate::plan::{HostIndex, IpVersion, LegPlan, NamedElement, ProxyPlan, ViaPlan};
 use crate::refusal::{Refusal, one_of};
 use crate::transport::Transport;
@@ -163,8 +163,7 @@ impl Check<'_> {
         &self,
         flow: &Flow,
         ends: (HostIndex, HostIndex),
-        transport: Transport,
-        traffic: &Traffic,
+        transport: &Transport,
         ip: IpVersion,
         routes: &Routes,
     ) -> Result<Option<ViaPlan>, Refusal> {
@@ -189,7 +188,7 @@ impl Check<'_> {
                     .with_help("the file has none"),
             });
         };
-        if transport != Transport::Tcp || traffic.is_datagram() {
+        if transport.tcp().is_none() {
             return Err(places
                 .refuse(name, "a flow over TCP")
                 .with_help("a proxy ends TCP connections and opens others"));

@@ -304,7 +304,10 @@ impl<'de> Deserializer<'de> for KeyDe<'_> {
         visitor.visit_str(&key.name).map_err(|fault| match fault {
             Fault::Unknown(_, known) => {
                 let known_keys = known;
-                let known = || known.iter().copied();
+                // Applications have short tables, which are no keys of the document.
+                let kinds = known.contains(&"app").then_some(narrows_app::APP_KINDS);
+                let kinds = || kinds.into_iter().flatten().map(|kind| kind.name);
+                let known = || known.iter().copied().chain(kinds());
                 let found = format!("the unknown key `{}`", clipped(&key.name));
                 let refusal = Refusal::at(&key.spot, clipped(&value.key), found, one_of(known()));
                 let refusal = match elsewhere(&key.name, known_keys) {

@@ -36,6 +36,21 @@ impl Scalar {
         }
     }
 
+    /// The value in words: several of a list. A table is none.
+    pub(crate) fn words(&self) -> Option<String> {
+        match self {
+            Self::Text(text) | Self::Raw(text) => Some(text.clone()),
+            Self::Whole(number) => Some(number.to_string()),
+            Self::Float(number) => Some(number.to_string()),
+            Self::Flag(flag) => Some(flag.to_string()),
+            Self::List(list) => {
+                let words: Option<Vec<_>> = list.iter().map(Self::words).collect();
+                words.map(|words| words.join(" "))
+            }
+            Self::Table => None,
+        }
+    }
+
     pub(crate) fn whole(&self) -> Option<u64> {
         match self {
             Self::Whole(number) => (*number).try_into().ok(),

@@ -2,6 +2,7 @@
 //! meaning stand here once; reading, writing, `--set` and the JSON Schema come
 //! from these types.
 
+mod app;
 mod de;
 mod leaf;
 mod place;
@@ -9,6 +10,7 @@ mod scenario;
 mod schema;
 mod write;
 
+pub(crate) use app::{App, AppKeys};
 pub(crate) use de::read;
 pub(crate) use leaf::{
     Besides, Element, Filling, Grammar, NAME, Name, OneOf, Scalar, Spelled, Whole, Words, grammar,

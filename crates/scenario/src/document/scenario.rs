@@ -8,6 +8,7 @@ use narrows_wire::efm::Profile;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::app::App;
 use super::leaf::{
     Besides, Choices, Element, Grammar, Name, OneOf, Scalar, Spelled, Whole, Words, grammar,
 };
@@ -18,7 +19,7 @@ use crate::parts::{
     SmallQueues, Traffic,
 };
 use crate::plan::{Datapath, LARGEST_SEED, Window};
-use crate::transport::{SpinUse, Transport};
+use crate::transport::{SpinUse, TransportName};
 
 /// One run.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
@@ -75,6 +76,9 @@ pub(crate) struct Scenario {
     /// Measurement signals in the packets of flows.
     #[serde(default)]
     pub(crate) mark: Vec<At<Mark>>,
+    /// Applications that are named by their kind.
+    #[serde(default)]
+    pub(crate) app: Vec<At<App>>,
     /// Latency probes.
     #[serde(default)]
     pub(crate) probe: Vec<At<Probe>>,
@@ -158,7 +162,7 @@ pub(crate) struct Flow {
     pub(crate) cc: Optional<Words<Control>>,
     /// `tcp` or `quic`; what `cc` is made for by default. Or a modelled flow in
     /// words, `quic-model signals s+vec window 64`, `plus rate 20Mbit`.
-    pub(crate) transport: Optional<Words<Transport>>,
+    pub(crate) transport: Optional<Words<TransportName>>,
     /// The spin bit of a flow over QUIC: `seed` (the default: each end
     /// switches it off by chance), `on` or `greased`.
     pub(crate) spin: Optional<Words<SpinUse>>,

@@ -9,9 +9,10 @@ use serde::de::DeserializeOwned;
 use serde::de::value::MapDeserializer;
 use serde_json::Value;
 
+use super::app;
 use super::de::Fault;
 use super::scenario::Scenario;
-use crate::campaign::document::Campaign;
+use crate::campaign::document::{BaseScenario, Campaign};
 
 /// What the schema is called; the version of the format is part of it.
 const ID: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/schema/v1.json");
@@ -43,8 +44,26 @@ impl JsonSchema for File {
 pub fn schema() -> serde_json::Value {
     let mut schema = schemars::schema_for!(File);
     schema.insert("$id".to_owned(), ID.into());
+    short_tables_of_scenarios(&mut schema);
     without_null(&mut schema);
     schema.to_value()
+}
+
+/// Adds the tables of applications whose kind they say to where the scenario's are, in a file of
+/// its own and in a campaign.
+fn short_tables_of_scenarios(schema: &mut Schema) {
+    let Some(Value::Object(all)) = schema.get_mut("$defs") else {
+        return;
+    };
+    for name in [Scenario::schema_name(), BaseScenario::schema_name()] {
+        let Some(table) = all.get_mut(&*name) else {
+            continue;
+        };
+        if let Ok(mut of_scenario) = Schema::try_from(table.take()) {
+            app::short_tables(&mut of_scenario);
+            *table = of_scenario.to_value();
+        }
+    }
 }
 
 /// Takes `null` out of what may be left out: TOML has none, and a choice between it and

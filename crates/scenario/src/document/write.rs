@@ -7,21 +7,23 @@ use narrows_pep::{FirstData, Layout};
 use narrows_units::{Bytes, Duration, Instant};
 use serde_json::{Map, Value};
 
+use super::app::{App, AppKeys};
 use super::leaf::{Element, Name, Scalar, Spelled, Whole, Words};
 use super::place::{At, More};
 use super::scenario::{
-    Address, Capture, Change, Command, EcnRequest, Flow, Host, Link, Mark, Mode, NamedWindow,
-    Observe, Probe, Proxy, Scenario, SizeInBytes,
+    Address, Capture, Change, Command, EcnRequest, Flow, Host, HostModel, Link, Mark, Mode,
+    NamedWindow, Observe, Probe, Proxy, Scenario, SizeInBytes,
 };
 use crate::check::{
     DEFAULT_MTU, DEFAULT_SAMPLE, default_window, implied_host, model, needed_ecn, watch,
 };
-use crate::parts::{EcnMode, EcnWord, Traffic};
+use crate::parts::{Control, EcnMode, EcnWord, Traffic};
 use crate::plan::{
-    CapturePlan, CapturePoint, CommandPlan, FlowPlan, HostIndex, HostPlan, IpVersion, LinkPlan,
-    NamedElement, ObserverPlan, Plan, ProbePlan, ProxyPlan, SignalPlan, TimedChange, ecn_mode_word,
+    AppPlan, CapturePlan, CapturePoint, CommandPlan, FlowPlan, HostIndex, HostPlan, IpVersion,
+    LinkPlan, NamedElement, ObserverPlan, Plan, ProbePlan, ProxyPlan, SignalPlan, TimedChange,
+    ecn_mode_word,
 };
-use crate::transport::Transport;
+use crate::transport::{SpinUse, Transport, TransportName};
 
 impl Plan {
     /// The plan as a scenario file. Read again, it gives the same plan. What is as it
@@ -40,6 +42,7 @@ impl Plan {
             given.sample_interval = None;
         }
         given.flow = each(&self.flows, |flow| self.flow(flow, true));
+        given.app = each(&self.apps, |app| self.app(app, true));
         let values = |scenario: &Scenario| match serde_json::to_value(scenario) {
             Ok(Value::Object(values)) => values,
             _ => Map::new(),
@@ -67,6 +70,7 @@ impl Plan {
             proxy: each(&self.proxies, |proxy| self.proxy(proxy)),
             flow: each(&self.flows, |flow| self.flow(flow, false)),
             mark: each(&self.marks, |mark| self.mark(mark)),
+            app: each(&self.apps, |app| self.app(app, false)),
             probe: each(&self.probes, |probe| self.probe(probe)),
             command: each(&self.commands, |command| self.command(command)),
             observe: each(&self.observers, |observer| self.observer(observer)),
@@ -192,24 +196,21 @@ impl Plan {
 
     /// The flow as a file has it; ECN that is as usual only if `whole`.
     fn flow(&self, flow: &FlowPlan, usual_left_out: bool) -> Flow {
-        let modelled = flow.transport.modelled().is_some();
-        let usual = match flow.transport {
-            Transport::Quic => EcnMode::Classic,
-            Transport::Tcp | Transport::Modelled(_) => needed_ecn(&flow.cc),
-        };
-        let ecn = Words::of(EcnRequest::Mode(flow.ecn), ecn_mode_word(flow.ecn));
+        let quic = flow.transport.quic();
+        let spin = quic.map_or(SpinUse::default(), |quic| quic.spin);
         Flow {
             name: name(&flow.name),
             from: self.called(flow.from),
             to: self.called(flow.to),
             opens: (flow.opens != flow.from).then(|| self.called(flow.opens)),
-            transport: unless(!modelled, Words::of(flow.transport, flow.transport)),
-            cc: unless(modelled, Words::of(flow.cc.clone(), &flow.cc)),
-            spin: unless(
-                modelled || flow.spin.is_default(),
-                Words::of(flow.spin, flow.spin),
-            ),
-            ecn: unless(modelled || usual_left_out && flow.ecn == usual, ecn),
+            // The control says the other two.
+            transport: match flow.transport {
+                Transport::Modelled(spec) => given(Words::of(TransportName::Modelled(spec), spec)),
+                Transport::Tcp(_) | Transport::Quic(_) | Transport::Datagrams => None,
+            },
+            cc: cc(&flow.transport),
+            spin: unless(spin.is_default(), Words::of(spin, spin)),
+            ecn: ecn(&flow.transport, usual_left_out),
             dscp: dscp(flow.dscp),
             // A flow that gives no start would begin a little later.
             start: match flow.start_offset {
@@ -226,7 +227,7 @@ impl Plan {
                 other => given(Words::of(other, other)),
             },
             ip: unless(flow.ip == IpVersion::V4, Whole(6)),
-            fast_open: unless(!flow.fast_open, true),
+            fast_open: fast_open(&flow.transport),
             via: flow
                 .via
                 .map(|via| At::from(self.proxies[via.proxy].name.clone())),
@@ -236,10 +237,32 @@ impl Plan {
                 .map(|via| Spelled(via.first_data).into()),
             mark: None,
             // Flows that are not over TCP may not say it.
-            host_model: match flow.transport {
-                Transport::Tcp => model::document(&flow.host).map(At::from),
-                Transport::Quic | Transport::Modelled(_) => None,
+            host_model: host_model(&flow.transport),
+        }
+    }
+
+    /// The application as a file has it; ECN that is as usual only if `whole`.
+    fn app(&self, app: &AppPlan, usual_left_out: bool) -> App {
+        let parameter =
+            |(name, value): (&str, String)| (name.to_owned(), Scalar::Text(value).into());
+        App {
+            keys: AppKeys {
+                name: name(&app.name),
+                kind: text(app.spec.kind()),
+                from: self.called(app.from),
+                to: self.called(app.to),
+                start: start(app.start),
+                stop: app.stop.map(since_start),
+                // The control says which it is.
+                transport: None,
+                cc: cc(&app.transport),
+                ecn: ecn(&app.transport, usual_left_out),
+                dscp: dscp(app.dscp),
+                ip: unless(app.ip == IpVersion::V4, Whole(6)),
+                fast_open: fast_open(&app.transport),
+                host_model: host_model(&app.transport),
             },
+            parameters: app.spec.parameters().map(parameter).collect(),
         }
     }
 
@@ -262,6 +285,36 @@ impl Plan {
                 .collect(),
         }
     }
+}
+
+/// The congestion control of a transport, if it has one.
+fn cc(transport: &Transport) -> Option<At<Words<Control>>> {
+    let control = match transport {
+        Transport::Tcp(tcp) => tcp.cc.clone(),
+        Transport::Quic(quic) => Control::Quic(quic.cc),
+        Transport::Modelled(_) | Transport::Datagrams => return None,
+    };
+    Some(Words::of(control.clone(), control).into())
+}
+
+/// What its handshake asks for, if it may ask; what is as usual may be left out.
+fn ecn(transport: &Transport, usual_left_out: bool) -> Option<At<Words<EcnRequest>>> {
+    let usual = match transport {
+        Transport::Tcp(tcp) => needed_ecn(&tcp.cc),
+        Transport::Quic(_) => EcnMode::Classic,
+        Transport::Modelled(_) | Transport::Datagrams => return None,
+    };
+    let ecn = transport.ecn();
+    let words = Words::of(EcnRequest::Mode(ecn), ecn_mode_word(ecn));
+    unless(usual_left_out && ecn == usual, words)
+}
+
+fn fast_open(transport: &Transport) -> Option<At<bool>> {
+    unless(transport.tcp().is_none_or(|tcp| !tcp.fast_open), true)
+}
+
+fn host_model(transport: &Transport) -> Option<At<HostModel>> {
+    model::document(&transport.tcp()?.host).map(At::from)
 }
 
 fn change(change: &TimedChange) -> Change {

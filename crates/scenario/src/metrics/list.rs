@@ -129,9 +129,9 @@ pub(super) const QUEUE: MetricKind = MetricKind {
     about: "an element with a rate, and so with a queue, in the steady window",
     metrics: metrics! {
         "sojourn_ms.{min,mean,p50,p95,p99,max}", "ms", "time in the queue, of every packet";
-        "{classic,low_latency}.sojourn_ms.{min,mean,p50,p95,p99,max}", "ms",
-            "the same by band, where both bands carried packets (DualPI2)";
-        "{classic,low_latency}.packets", "packets", "let go by this band";
+        "{band}.sojourn_ms.{min,mean,p50,p95,p99,max}", "ms",
+            "the same by band, where several bands carried packets";
+        "{band}.packets", "packets", "let go by this band";
         "rate_mbit", "Mbit/s", "mean rate of the link";
         "utilisation", "", "share of the link's rate that was used, 0 to 1";
         "packets", "packets", "let go";
@@ -155,6 +155,18 @@ pub(super) const ELEMENT: MetricKind = MetricKind {
         "drops", "packets", "dropped, by whatever cause";
         "drops.{overflow,probability,overload,loss,unreachable,policy,malformed,too_big}", "packets",
             "dropped by this cause";
+    },
+};
+
+/// An application.
+pub(super) const APP: MetricKind = MetricKind {
+    entity: "app/NAME, window/WINDOW/app/NAME",
+    about: "an application, in the steady window or one of the scenario's further windows",
+    metrics: metrics! {
+        "{app_sample}.{min,mean,p50,p95,p99,max}", "its own",
+            "what it reports as measurements: their distribution";
+        "{app_counter}.{total,per_s}", "its own", "what it counts, and the same per second";
+        "{app_gauge}.{min,mean,max}", "its own", "what it reports as a state";
     },
 };
 

@@ -75,6 +75,12 @@ impl Validator {
                     }
                     true
                 }
+                "allOf" => {
+                    for schema in with.as_array().expect("schemas") {
+                        self.judge(schema, value, at, faults);
+                    }
+                    true
+                }
                 "const" => with == value,
                 // Of an enumeration, whose variants differ.
                 "anyOf" | "oneOf" => with

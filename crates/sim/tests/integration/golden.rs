@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use crate::rig::{flow, plan, run};
-use narrows_core::{Event, EventSink, Packet};
+use narrows_core::{Event, EventSink, Packet, Source};
 use narrows_units::Instant;
 use xxhash_rust::xxh3::Xxh3;
 
@@ -76,7 +76,7 @@ impl EventSink for Digest {
                     queue.0.into(),
                     sojourn.as_nanos(),
                     wire_bytes.into(),
-                    band.into(),
+                    band.index() as u64,
                 ];
                 self.add_packet(2, now, &facts, packet);
             }
@@ -104,7 +104,11 @@ impl EventSink for Digest {
                 self.add(6, now, &[flow.0.into(), rtt.as_nanos()]);
             }
             // Of the sample that follows.
-            Event::Telemetry { flow, field, value } if field.name == "alpha" => {
+            Event::Telemetry {
+                source: Source::Flow(flow),
+                field,
+                value,
+            } if field.name == "alpha" => {
                 self.alpha.insert(flow.0, value);
             }
             Event::Sampled { flow, sample: s } => {

@@ -1,5 +1,7 @@
 //! The engine over whole networks: one program, so that it is linked once.
 
+mod apps;
+mod bbr;
 mod boxes;
 mod closing;
 mod controls;

@@ -78,6 +78,6 @@ fn marks_slow_a_flow_down_without_loss_and_ecn_may_be_left_out() {
 fn a_control_that_cannot_repeat_is_refused() {
     let plan = plan(&dumbbell("pfifo", &flow("odd", "cc = \"quic:bbr\"")));
     let error = narrows_sim::accepts(&plan).unwrap_err();
-    assert!(matches!(&error, SimError::Unrepeatable { flow, .. } if flow == "odd"));
+    assert!(matches!(&error, SimError::Unrepeatable { owner, .. } if owner == "flow/odd"));
     assert!(error.to_string().contains("--engine live"), "{error}");
 }

@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use narrows_live::machine::{Need, survey};
+use narrows_linux::machine::{Need, survey};
 
 /// The longest that a test waits for what must come.
 const PATIENCE: Duration = Duration::from_secs(60);

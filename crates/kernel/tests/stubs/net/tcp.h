@@ -190,6 +190,7 @@ struct tcp_sock {
 	u32 prior_cwnd, high_seq;
 	u32 packets_out, retrans_out, sacked_out, lost_out, max_packets_out;
 	u32 delivered, delivered_ce, lost, srtt_us;
+	u32 app_limited;
 #if NW_TREE_RECEIVED_CE
 	u32 received_ce;
 #endif

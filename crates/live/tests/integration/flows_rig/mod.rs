@@ -13,8 +13,9 @@ use crate::world_rig::{PATIENCE, world};
 pub use crate::world_rig::{plan, soon};
 use narrows_core::FlowId;
 use narrows_engine::{Setup, SocketPlan};
+use narrows_linux::Clock;
 use narrows_live::flows::{Commands, FlowError, Flows};
-use narrows_live::{Clock, CommandFacts, FlowFacts, Report, Reporter, Reports, World, reports};
+use narrows_live::{CommandFacts, FlowFacts, Report, Reporter, Reports, World, reports};
 use narrows_scenario::{Control, HostIndex, LinkIndex, Plan};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
@@ -143,7 +144,10 @@ const SOON: narrows_units::Duration = narrows_units::Duration::from_millis(20);
 
 /// The control that the plan asks for.
 fn asked(plan: &Plan, flow: FlowId) -> String {
-    plan.flows[flow.0 as usize].cc.name().to_owned()
+    plan.flows[flow.0 as usize]
+        .transport
+        .control_name()
+        .to_owned()
 }
 
 impl Run {

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-use narrows_live::{RunId, World};
+use narrows_linux::RunId;
+use narrows_live::World;
 use narrows_scenario::{Draft, Plan};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use narrows_core::{
-    EntityId, Event, EventSink, FlowId, FlowSample, MarkCause, Packet, RecoveryEvent,
+    Band, EntityId, Event, EventSink, FlowId, FlowSample, MarkCause, Packet, RecoveryEvent,
 };
 use narrows_results::{
     Ended, Engine, EngineError, Output, Progress, RunHandle, RunOptions, RunResult, Watch,
@@ -113,8 +113,9 @@ impl Engine for ModelEngine {
             for (i, rate) in rates.iter().enumerate() {
                 let flow = FlowId(i as u32);
                 if now == Instant::ZERO {
-                    let asked = plan.flows[i].ecn == narrows_scenario::EcnMode::AccEcn;
-                    let (ecn, accecn) = (true, asked || plan.flows[i].cc.needs().accecn);
+                    let transport = &plan.flows[i].transport;
+                    let asked = transport.ecn() == narrows_scenario::EcnMode::AccEcn;
+                    let (ecn, accecn) = (true, asked || transport.needs().accecn);
                     record(now, Event::Established { flow, ecn, accecn });
                 }
                 carry[i] += rate * 1e6 / 8.0 * STEP.as_secs_f64() / MSS as f64;
@@ -154,7 +155,7 @@ impl Engine for ModelEngine {
                             packet: &packet,
                             sojourn,
                             wire_bytes: 1514,
-                            band: (i % 2) as u8,
+                            band: Band::new(&["classic", "low_latency"], (i % 2) as u8),
                         },
                     );
                     record(now, Event::Delivered { flow, bytes: MSS });

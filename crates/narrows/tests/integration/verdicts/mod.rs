@@ -6,7 +6,7 @@ mod rig;
 use crate::support::{ModelEngine, SCENARIO, equal_shares, plan, plan_of, run};
 use narrows_engine::{CommandFacts, FlowFacts, Lateness, Rig};
 use narrows_results::summary::{
-    Distribution, DropCounts, DropperSummary, FlowSignals, ProbeSummary, RunSummary,
+    Distribution, DropCounts, DropperSummary, FieldFigures, FlowSignals, ProbeSummary, RunSummary,
     TelemetrySummary,
 };
 use narrows_results::verdict::{Verdict, judge, judge_live};
@@ -332,7 +332,11 @@ fn a_deadline_that_was_missed_or_is_out_of_reach_is_named_and_one_that_was_kept_
         flow.telemetry = announced
             .map(|at| TelemetrySummary {
                 name: "out_of_reach_s".to_owned(),
-                min: at,
+                figures: FieldFigures::Gauge {
+                    min: at,
+                    mean: at,
+                    max: at,
+                },
                 ..TelemetrySummary::default()
             })
             .into_iter()

@@ -3,7 +3,9 @@
 
 use std::fmt::Write;
 
-use narrows_core::{DropCause, Event, EventSink, FlowSample, RecoveryEvent, TelemetryField};
+use narrows_core::{
+    DropCause, Event, EventSink, FlowSample, RecoveryEvent, Source, TelemetryField,
+};
 use narrows_scenario::{Draft, Plan};
 use narrows_sim::{Outcome, RunHandle};
 use narrows_units::{Duration, Instant};
@@ -113,7 +115,11 @@ impl EventSink for Record {
             }
             Event::Recovery { flow, event } => self.recoveries.push((now, flow.0, event)),
             Event::Sampled { flow, sample } => self.samples.push((now, flow.0, sample)),
-            Event::Telemetry { flow, field, value } => {
+            Event::Telemetry {
+                source: Source::Flow(flow),
+                field,
+                value,
+            } => {
                 self.telemetry.push((now, flow.0, field, value));
             }
             Event::QueueSampled {

@@ -1,0 +1,132 @@
+//! A queue inside another: what `prio`, `drr`, `htb` and `tbf` have behind a class or a band.
+
+use narrows_core::{EntityId, Outlet, Packet, Queue, QueueCounts};
+use narrows_units::{Instant, Rng, Word, WordError, Words};
+
+use crate::QueueSpec;
+use crate::link_facts::LinkFacts;
+
+/// What stands behind `queue`.
+pub(crate) const ALLOWED: &str = "a queue in brackets, such as (fq_codel flows 1)";
+
+/// Reads the brackets behind `queue`.
+pub(crate) fn read(words: &mut Words<'_>) -> Result<QueueSpec, WordError> {
+    let Word { text, start } = words.bracketed(ALLOWED)?;
+    QueueSpec::parse(text).map_err(|e| e.shifted(start))
+}
+
+/// The queue, and a packet that was taken off it to be looked at, as Linux's
+/// `qdisc_peek_dequeued` does (include/net/sch_generic.h v6.17): it still counts as waiting.
+pub(crate) struct Leaf {
+    queue: Box<dyn Queue>,
+    /// Its length as the link counts it stands beside it.
+    peeked: Option<(Box<Packet>, u32)>,
+    overhead: u32,
+}
+
+impl Leaf {
+    /// A leaf of the queue that is named `entity` in events. Each leaf has its own generator,
+    /// seeded by a draw of its queue's.
+    pub fn new(spec: &QueueSpec, entity: EntityId, link: LinkFacts, rng: &mut Rng) -> Self {
+        let own = Rng::for_name(rng.draw_u64(), "leaf");
+        Self {
+            queue: spec.build(entity, link, own),
+            peeked: None,
+            overhead: link.overhead,
+        }
+    }
+
+    /// Takes or drops `packet`; returns whether it was taken.
+    pub fn enqueue(&mut self, now: Instant, packet: Box<Packet>, out: &mut Outlet<'_>) -> bool {
+        self.queue.enqueue(now, packet, out)
+    }
+
+    /// The length of the packet that leaves next, as the link counts it; it stays. Nothing
+    /// where the queue gives none now.
+    pub fn peek(&mut self, now: Instant, out: &mut Outlet<'_>) -> Option<u32> {
+        if self.peeked.is_none() {
+            let packet = self.queue.dequeue(now, out)?;
+            let length = packet.len() + self.overhead;
+            self.peeked = Some((packet, length));
+        }
+        self.peeked.as_ref().map(|(_, length)| *length)
+    }
+
+    /// The packet that leaves next.
+    pub fn dequeue(&mut self, now: Instant, out: &mut Outlet<'_>) -> Option<Box<Packet>> {
+        match self.peeked.take() {
+            Some((packet, _)) => Some(packet),
+            None => self.queue.dequeue(now, out),
+        }
+    }
+
+    /// The length of the packet that was taken off to be looked at.
+    pub fn peeked(&self) -> Option<u32> {
+        self.peeked.as_ref().map(|(_, length)| *length)
+    }
+
+    /// Whether a packet waits.
+    pub fn is_empty(&self) -> bool {
+        self.peeked.is_none() && self.queue.backlog().packets == 0
+    }
+
+    /// When it may give a packet, if it holds any.
+    pub fn next_dequeue(&self, now: Instant) -> Option<Instant> {
+        match self.peeked {
+            Some(_) => Some(now),
+            None => self.queue.next_dequeue(now),
+        }
+    }
+
+    /// When its own clock is due.
+    pub fn next_tick(&self) -> Option<Instant> {
+        self.queue.next_tick()
+    }
+
+    /// Runs its own clock if it is due.
+    pub fn tick(&mut self, now: Instant) {
+        if self.queue.next_tick().is_some_and(|at| at <= now) {
+            self.queue.tick(now);
+        }
+    }
+
+    /// What waits, the packet that was looked at among it, and what was marked and dropped.
+    pub fn counts(&self) -> QueueCounts {
+        let mut counts = self.queue.counts();
+        if let Some((_, length)) = self.peeked {
+            counts.backlog.packets += 1;
+            counts.backlog.bytes += u64::from(length);
+        }
+        counts
+    }
+
+    /// The link's rate has changed.
+    pub fn link_rate_changed(&mut self, rate: narrows_units::Rate) {
+        self.queue.link_rate_changed(rate);
+    }
+}
+
+impl std::fmt::Debug for Leaf {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Leaf")
+            .field("counts", &self.counts())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The counts of several leaves together.
+pub(crate) fn sum<'a>(leaves: impl Iterator<Item = &'a Leaf>) -> QueueCounts {
+    leaves.fold(QueueCounts::default(), |mut sum, leaf| {
+        let counts = leaf.counts();
+        sum.backlog.packets += counts.backlog.packets;
+        sum.backlog.bytes += counts.backlog.bytes;
+        sum.marked += counts.marked;
+        sum.dropped += counts.dropped;
+        sum
+    })
+}
+
+/// The earliest of what several leaves ask for.
+pub(crate) fn earliest(times: impl Iterator<Item = Option<Instant>>) -> Option<Instant> {
+    times.flatten().min()
+}

@@ -1,0 +1,17 @@
+//! This machine: what it can run, and what runs have left on it.
+
+mod group;
+pub mod processes;
+mod program;
+mod qdiscs;
+mod state;
+mod survey;
+mod sweep;
+mod undo;
+
+pub use group::{Group, GroupError};
+pub use program::find_program;
+pub use state::State;
+pub use survey::{Finding, Machine, Need, USER_NAT_PROGRAMS, check_kernel, loads_bpf, survey};
+pub use sweep::{Sweep, sweep, sweep_groups};
+pub use undo::Undo;

@@ -1,0 +1,384 @@
+//! What runs have changed on this machine outside of their own namespaces,
+//! written down before it is done: so that it can be undone when the run that
+//! did it is no more.
+//!
+//! A run has a file named by its id in `/run/narrows` (for users
+//! `$XDG_RUNTIME_DIR/narrows`), locked as long as the run lives: the kernel
+//! gives the lock back however it ends. The first line is the network
+//! namespace that the other lines are about; each of them is one [`Undo`].
+
+use std::fmt;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use nix::fcntl::{Flock, FlockArg};
+use nix::unistd::geteuid;
+
+use super::undo::Undo;
+use crate::LinuxError;
+use crate::RunId;
+
+/// The file whose lock is held while files of the directory are rewritten.
+const DIRECTORY_LOCK: &str = ".lock";
+
+/// Where the directory of state files may be, best first.
+fn places() -> Vec<PathBuf> {
+    let mut places = vec![PathBuf::from("/run/narrows")];
+    if let Some(own) = std::env::var_os("XDG_RUNTIME_DIR") {
+        // Root keeps to one place, whoever it became root from. Root of a user
+        // namespace of its own cannot write there, and goes on to the next.
+        let at = usize::from(geteuid().is_root());
+        places.insert(at, PathBuf::from(own).join("narrows"));
+    }
+    places.push(std::env::temp_dir().join(format!("narrows-{}", outer_user())));
+    places
+}
+
+/// Locks the first place where a directory can be had, which is made if it is
+/// not there.
+fn lock_or_make() -> io::Result<Directory> {
+    let mut last = io::ErrorKind::NotFound.into();
+    for place in places() {
+        match Directory::lock(&place, true) {
+            Ok(directory) => return Ok(directory),
+            Err(e) => last = e,
+        }
+    }
+    Err(last)
+}
+
+/// The user as the machine knows it, whatever this namespace calls it.
+fn outer_user() -> u32 {
+    let inner = geteuid().as_raw();
+    let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    map.lines()
+        .filter_map(|line| {
+            let mut numbers = line.split_whitespace().map(str::parse::<u32>);
+            let mut next = || numbers.next()?.ok();
+            let (first, outside, count) = (next()?, next()?, next()?);
+            let offset = inner.checked_sub(first).filter(|o| *o < count)?;
+            outside.checked_add(offset)
+        })
+        .next()
+        .unwrap_or(inner)
+}
+
+/// The directory of state files, locked against other runs.
+struct Directory {
+    path: PathBuf,
+    _lock: Flock<File>,
+}
+
+impl Directory {
+    fn lock(path: &Path, make: bool) -> io::Result<Self> {
+        let lock = path.join(DIRECTORY_LOCK);
+        loop {
+            if make {
+                match DirBuilder::new().mode(0o700).create(path) {
+                    Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
+                    _ => {}
+                }
+            }
+            is_ours(path)?;
+            let locked = open_locked(&lock, FlockArg::LockExclusive);
+            match (locked, fs::metadata(&lock)) {
+                (Ok(locked), Ok(now)) if locked.metadata()?.ino() == now.ino() => {
+                    return Ok(Self {
+                        path: path.to_owned(),
+                        _lock: locked,
+                    });
+                }
+                (Err(e), _) if !(make && e.kind() == io::ErrorKind::NotFound) => return Err(e),
+                // The last run to leave took the directory along in between.
+                _ => {}
+            }
+        }
+    }
+
+    fn of(&self, run: &RunId) -> PathBuf {
+        self.path.join(run.to_string())
+    }
+
+    fn runs(&self) -> Vec<RunId> {
+        let entries = fs::read_dir(&self.path).into_iter().flatten().flatten();
+        let names = entries.map(|e| e.file_name().to_string_lossy().into_owned());
+        let mut runs: Vec<_> = names
+            .filter_map(|name| RunId::from_str(&name).ok())
+            .collect();
+        runs.sort();
+        runs
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        // The last to leave.
+        if self.runs().is_empty() {
+            let _ = fs::remove_file(self.path.join(DIRECTORY_LOCK));
+            let _ = fs::remove_dir(&self.path);
+        }
+    }
+}
+
+/// Makes sure that `place` is a directory that only this user writes to: what
+/// is there is acted upon.
+fn is_ours(place: &Path) -> io::Result<()> {
+    let found = fs::symlink_metadata(place)?;
+    let ours = found.uid() == geteuid().as_raw() && found.mode() & 0o022 == 0;
+    if found.is_dir() && ours {
+        return Ok(());
+    }
+    Err(io::Error::new(
+        io::ErrorKind::PermissionDenied,
+        format!("{} is not this user's own directory", place.display()),
+    ))
+}
+
+fn open_locked(path: &Path, how: FlockArg) -> io::Result<Flock<File>> {
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(path)?;
+    Flock::lock(file, how).map_err(|(_, e)| e.into())
+}
+
+/// A run's entry among the runs of this machine. Dropping it undoes what was
+/// recorded, newest first, and removes the file.
+#[derive(Debug)]
+pub struct State {
+    directory: PathBuf,
+    run: RunId,
+    // Held, not read: the lock says that the run lives.
+    _alive: Flock<File>,
+}
+
+impl State {
+    /// Enters `run`.
+    ///
+    /// # Errors
+    /// When no directory for it can be written to.
+    pub fn open(run: &RunId) -> Result<Self, LinuxError> {
+        let open = || -> io::Result<Self> {
+            let directory = lock_or_make()?;
+            let path = directory.of(run);
+            let alive = open_locked(&path, FlockArg::LockExclusiveNonblock)?;
+            let nothing = Record {
+                namespace: own_namespace()?,
+                undo: Vec::new(),
+            };
+            nothing.write(&path)?;
+            Ok(Self {
+                directory: directory.path.clone(),
+                run: run.clone(),
+                _alive: alive,
+            })
+        };
+        open().map_err(|e| LinuxError::refused(format!("keeping the state of run {run}"), e))
+    }
+
+    fn lock(&self) -> io::Result<Directory> {
+        Directory::lock(&self.directory, false)
+    }
+
+    /// Where the run may keep a file of its own called `name`. To be written
+    /// down before it is made, as [`Undo::File`].
+    pub fn place(&self, name: &str) -> PathBuf {
+        self.directory.join(format!("{}.{name}", self.run))
+    }
+
+    /// Writes down how to undo what is about to be done. Of a switch that
+    /// another run has changed before, the value from before that run is
+    /// written down: the last of them sets it back.
+    ///
+    /// # Errors
+    /// When it cannot be written; then it must not be done.
+    pub fn record(&self, undo: &Undo) -> Result<(), LinuxError> {
+        let write = || {
+            let directory = self.lock()?;
+            let namespace = own_namespace()?;
+            let mut users = switch_users(&directory, namespace, undo);
+            let undo = users
+                .next()
+                .map_or_else(|| undo.clone(), |(_, first)| first);
+            let path = directory.of(&self.run);
+            let mut file = OpenOptions::new().append(true).open(path)?;
+            writeln!(file, "{undo}")
+        };
+        write().map_err(|e| {
+            LinuxError::refused(format!("writing down how to undo a step ({undo})"), e)
+        })
+    }
+
+    /// Undoes everything recorded so far, newest first; what could not be
+    /// undone.
+    pub fn undo(&self) -> Vec<String> {
+        let undone = || -> io::Result<_> {
+            let directory = self.lock()?;
+            let path = directory.of(&self.run);
+            let mut record = Record::read(&path)?;
+            let said = undo_all(&directory, &self.run, &record);
+            record.undo.clear();
+            record.write(&path)?;
+            Ok(said)
+        };
+        match undone() {
+            Ok(said) => said.into_iter().filter_map(Result::err).collect(),
+            Err(e) => vec![format!("run {}: undoing its changes: {e}", self.run)],
+        }
+    }
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        for trouble in self.undo() {
+            tracing::warn!("{trouble}");
+        }
+        if let Ok(directory) = self.lock() {
+            let _ = fs::remove_file(directory.of(&self.run));
+        }
+    }
+}
+
+/// A state file's contents.
+struct Record {
+    namespace: u64,
+    undo: Vec<Undo>,
+}
+
+impl Record {
+    fn read(path: &Path) -> io::Result<Self> {
+        let text = fs::read_to_string(path)?;
+        let mut lines = text.lines();
+        let namespace = lines
+            .next()
+            .and_then(|line| line.strip_prefix("namespace ")?.parse().ok())
+            .unwrap_or(0);
+        Ok(Self {
+            namespace,
+            // A line cut short is one whose deed was not done.
+            undo: lines.filter_map(|line| line.parse().ok()).collect(),
+        })
+    }
+
+    /// Replaces the file's contents; the file itself stays, for its lock.
+    fn write(&self, path: &Path) -> io::Result<()> {
+        fs::write(path, self.to_string())
+    }
+}
+
+impl fmt::Display for Record {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "namespace {}", self.namespace)?;
+        self.undo.iter().try_for_each(|undo| writeln!(f, "{undo}"))
+    }
+}
+
+/// The network namespace that this process started in.
+fn own_namespace() -> io::Result<u64> {
+    Ok(fs::metadata("/proc/self/ns/net")?.ino())
+}
+
+/// Undoes a record, newest first: what was done, and what could not be.
+fn undo_all(directory: &Directory, run: &RunId, record: &Record) -> Vec<Result<String, String>> {
+    if own_namespace().ok() != Some(record.namespace) {
+        // It was about another shell's namespace, which these things went
+        // with; here they would hit what is not meant.
+        return Vec::new();
+    }
+    let mut said = Vec::new();
+    for undo in record.undo.iter().rev() {
+        // Set back by the last run that changed it.
+        if switch_users(directory, record.namespace, undo).any(|(other, _)| other != *run) {
+            continue;
+        }
+        let outcome = undo.apply().map_err(|e| format!("run {run}: {undo}: {e}"));
+        said.extend(outcome.transpose());
+    }
+    said
+}
+
+/// The runs, living or dead, that have changed the switch which `undo` sets
+/// back, with what they wrote down; none if it sets back no switch.
+fn switch_users(
+    directory: &Directory,
+    namespace: u64,
+    undo: &Undo,
+) -> impl Iterator<Item = (RunId, Undo)> {
+    let name = undo.shared();
+    let runs = if name.is_some() {
+        directory.runs()
+    } else {
+        Vec::new()
+    };
+    let records = runs.into_iter().filter_map(move |run| {
+        let record = Record::read(&directory.of(&run)).ok()?;
+        (record.namespace == namespace).then_some((run, record.undo))
+    });
+    records.filter_map(move |(run, undo)| {
+        let mut undo = undo.into_iter();
+        Some((run, undo.find(|u| u.shared() == name)?))
+    })
+}
+
+/// Whether the run whose file this is holds its lock. Asked under the
+/// directory's lock, so that a run that is just starting cannot use it.
+fn is_alive(path: &Path) -> bool {
+    let file = OpenOptions::new().read(true).write(true).open(path);
+    file.is_ok_and(|file| Flock::lock(file, FlockArg::LockExclusiveNonblock).is_err())
+}
+
+/// Where this user's runs are entered now.
+fn directories() -> impl Iterator<Item = Directory> {
+    let places = places().into_iter();
+    places.filter_map(|place| Directory::lock(&place, false).ok())
+}
+
+/// The runs that have ended without taking down what they made.
+pub(super) fn dead_runs() -> Vec<RunId> {
+    let mut dead = Vec::new();
+    for directory in directories() {
+        let runs = directory.runs().into_iter();
+        dead.extend(runs.filter(|run| !is_alive(&directory.of(run))));
+    }
+    dead
+}
+
+/// Whether what a run recorded are control groups, and nothing beside them.
+pub(super) fn made_groups_alone(run: &RunId) -> bool {
+    let records = directories().filter_map(|d| Record::read(&d.of(run)).ok());
+    let mut undo = records.flat_map(|record| record.undo).peekable();
+    undo.peek().is_some() && undo.all(|undo| matches!(undo, Undo::Cgroup(_)))
+}
+
+/// Undoes what a dead run recorded and removes its file: what was undone, and
+/// what could not be.
+pub(super) fn reap(run: &RunId) -> Vec<Result<String, String>> {
+    let mut all = Vec::new();
+    for directory in directories() {
+        let path = directory.of(run);
+        let Ok(record) = Record::read(&path) else {
+            continue;
+        };
+        if is_alive(&path) {
+            continue;
+        }
+        let said = undo_all(&directory, run, &record);
+        // What could not be undone is tried again the next time.
+        if said.iter().all(Result::is_ok) {
+            let removed = fs::remove_file(&path);
+            all.extend(
+                removed
+                    .err()
+                    .map(|e| Err(format!("run {run}: {}: {e}", path.display()))),
+            );
+        }
+        all.extend(said);
+    }
+    all
+}

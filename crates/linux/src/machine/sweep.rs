@@ -1,0 +1,54 @@
+//! Taking away what runs that were killed have left.
+
+use super::{processes, state};
+use crate::RunId;
+
+/// What a sweep did, a line for each thing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sweep {
+    /// The runs that were found dead.
+    pub runs: Vec<RunId>,
+    /// What was taken away.
+    pub removed: Vec<String>,
+    /// What could not be, and why.
+    pub failed: Vec<String>,
+}
+
+/// Ends the programs and undoes the changes of runs that are no more: those
+/// that were killed before they could do it themselves. Living runs are left
+/// alone, and other users' runs are theirs to clean up after.
+pub fn sweep() -> Sweep {
+    let mut swept = Sweep {
+        runs: state::dead_runs(),
+        ..Sweep::default()
+    };
+    for run in &swept.runs {
+        for pid in processes::end_all_of(run) {
+            swept
+                .removed
+                .push(format!("run {run}: ended process {pid}"));
+        }
+        for said in state::reap(run) {
+            match said {
+                Ok(deed) => swept.removed.push(format!("run {run}: {deed}")),
+                Err(trouble) => swept.failed.push(trouble),
+            }
+        }
+    }
+    swept
+}
+
+/// Removes the control groups of runs that are no more and made nothing else: those of commands
+/// that were led. What they started goes on, in the group above.
+pub fn sweep_groups() {
+    for run in state::dead_runs() {
+        if state::made_groups_alone(&run) {
+            for said in state::reap(&run) {
+                match said {
+                    Ok(deed) => tracing::debug!("run {run}: {deed}"),
+                    Err(trouble) => tracing::warn!("{trouble}"),
+                }
+            }
+        }
+    }
+}

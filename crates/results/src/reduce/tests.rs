@@ -1,0 +1,195 @@
+//! Whole runs of made-up events.
+
+use narrows_core::{Band, Reduce};
+use narrows_scenario::{Draft, NameTable};
+
+use super::*;
+use crate::metric::lookup;
+use crate::series::Series;
+
+fn plan(more: &[&str]) -> Plan {
+    let link = ["netem delay 5ms".to_owned(), "rate 10Mbit".to_owned()];
+    let mut draft = Draft::from_words(&link, &["cubic".to_owned()]).expect("words");
+    for set in ["duration=4s", "measure=1s..3s"].iter().chain(more) {
+        draft.set(set).expect(set);
+    }
+    draft.check().expect("a good plan")
+}
+
+fn reducer(plan: &Plan) -> (Reducer, NameTable) {
+    let names = NameTable::of(plan);
+    let setup = Setup {
+        names: names.as_slice().to_vec(),
+        interval: Duration::from_millis(500),
+    };
+    (Reducer::new(plan, setup), names)
+}
+
+fn at(ms: u64) -> Instant {
+    Instant::ZERO + Duration::from_millis(ms)
+}
+
+const RESPONSE: TelemetryField =
+    TelemetryField::new("response", "ms", "time to the answer", Reduce::Sample).in_parts(1000);
+const REQUESTS: TelemetryField = TelemetryField::new("requests", "", "answered", Reduce::Counter);
+
+/// The host and the queue of the plan report, as an application of theirs would.
+#[test]
+fn whatever_has_a_name_reports_by_it_and_nobody_between_knows_the_field() {
+    let plan = plan(&[]);
+    let (mut reducer, names) = reducer(&plan);
+    let host = names.id("host/client").expect("a host");
+    let queue = names.id("link/access/up/bottleneck").expect("a queue");
+    let mut report = |ms, source: EntityId, field, value| {
+        let source = source.into();
+        let event = Event::Telemetry {
+            source,
+            field,
+            value,
+        };
+        reducer.record(at(ms), event);
+    };
+    for ms in 0..4000 {
+        report(ms, host, RESPONSE, i64::from(ms as u32 % 100 + 1) * 1000);
+        report(ms, host, REQUESTS, 1);
+    }
+    report(1500, queue, REQUESTS, 3);
+    reducer.record(
+        at(1600),
+        Event::Enqueued {
+            queue,
+            backlog_packets: 1,
+            backlog_bytes: 1500,
+        },
+    );
+    let reduced = reducer.finish(&plan, "sim", 1, at(4000));
+    let of = |name: &str| lookup(&reduced.summary, name).unwrap_or_else(|| panic!("{name}"));
+    assert_eq!(of("response_ms.min of host/client"), 1.0);
+    assert_eq!(of("response_ms.max of host/client"), 100.0);
+    assert_eq!(of("response_ms.mean of host/client"), 50.5);
+    assert!((of("response_ms.p99 of host/client") / 99.0 - 1.0).abs() < 0.002);
+    assert_eq!(of("requests.total of host/client"), 2000.0);
+    assert_eq!(of("requests.per_s of host/client"), 1000.0);
+    assert_eq!(of("requests.total of link/access/up/bottleneck"), 3.0);
+    let series = Series::of(&reduced);
+    let track = |entity, metric| &series.track(entity, metric).expect(metric).value;
+    assert_eq!(track("host/client", "response_ms")[1], 50.5);
+    assert_eq!(track("host/client", "requests").len(), 8);
+    // It stands with the queue's own series.
+    assert_eq!(track("link/access/up/bottleneck", "requests"), &[3.0]);
+    let entities: Vec<_> = reduced.columns.iter().map(|c| c.entity.as_str()).collect();
+    let once: BTreeSet<_> = entities.iter().collect();
+    assert_eq!(entities.len(), once.len(), "{entities:?}");
+}
+
+#[test]
+fn what_a_source_reports_is_written_and_read_again() {
+    let plan = plan(&[]);
+    let (mut reducer, names) = reducer(&plan);
+    let source = names.id("host/server").expect("a host").into();
+    for (field, value) in [(RESPONSE, 1_234), (REQUESTS, 2)] {
+        let event = Event::Telemetry {
+            source,
+            field,
+            value,
+        };
+        reducer.record(at(1500), event);
+    }
+    let summary = reducer.finish(&plan, "sim", 1, at(4000)).summary;
+    assert_eq!(summary.sources[0].telemetry.len(), 2);
+    let text = serde_json::to_string(&summary).expect("JSON");
+    let read: RunSummary = serde_json::from_str(&text).expect(&text);
+    assert_eq!(read, summary);
+}
+
+const TINS: &[&str] = &["bulk", "best_effort", "video", "voice"];
+
+/// What a queue comes to of which packets leave by these bands after so many ms each.
+fn of_bands(packets: &[(u64, &'static [&'static str], u8, u64)]) -> Reduced {
+    let plan = plan(&[]);
+    let (mut reducer, names) = reducer(&plan);
+    let queue = names.id("link/access/up/bottleneck").expect("a queue");
+    for (ms, names, band, sojourn) in packets {
+        let event = Event::Dequeued {
+            queue,
+            packet: &Packet::default(),
+            sojourn: Duration::from_millis(*sojourn),
+            wire_bytes: 100,
+            band: Band::new(names, *band),
+        };
+        reducer.record(at(*ms), event);
+    }
+    reducer.finish(&plan, "sim", 1, at(4000))
+}
+
+#[test]
+fn bands_that_carry_packets_have_figures_and_series_by_their_names() {
+    let reduced = of_bands(&[
+        (1100, TINS, 3, 1),
+        (1200, TINS, 1, 20),
+        (1300, TINS, 1, 40),
+        (1400, TINS, 3, 3),
+        (3900, TINS, 1, 5),
+    ]);
+    let queue = &reduced.summary.queues[0];
+    let bands: Vec<_> = queue
+        .bands
+        .iter()
+        .map(|b| (b.name.as_str(), b.packets, b.wire_bytes))
+        .collect();
+    assert_eq!(bands, [("best_effort", 2, 200), ("voice", 2, 200)]);
+    let of = |name: &str| lookup(&reduced.summary, name);
+    let entity = "link/access/up/bottleneck";
+    assert_eq!(
+        of(&format!("best_effort.sojourn_ms.mean of {entity}")),
+        Some(30.0)
+    );
+    assert_eq!(of(&format!("voice.sojourn_ms.max of {entity}")), Some(3.0));
+    assert_eq!(of(&format!("bulk.packets of {entity}")), None);
+    assert_eq!(of(&format!("sojourn_ms.mean of {entity}")), Some(16.0));
+    let series = Series::of(&reduced);
+    let of_queue = series.tracks.iter().filter(|t| t.entity == entity);
+    let metrics: Vec<&str> = of_queue.map(|t| t.metric.as_str()).collect();
+    assert_eq!(
+        metrics,
+        [
+            "sojourn_ms",
+            "sojourn_max_ms",
+            "sojourn_best_effort_ms",
+            "sojourn_best_effort_max_ms",
+            "sojourn_voice_ms",
+            "sojourn_voice_max_ms",
+            "throughput_mbit",
+        ]
+    );
+    let track = |metric| &series.track(entity, metric).expect(metric).value;
+    assert_eq!(track("sojourn_best_effort_ms"), &[30.0, 5.0]);
+    assert_eq!(track("sojourn_voice_max_ms"), &[3.0]);
+}
+
+#[test]
+fn one_band_that_carries_packets_is_the_queue_itself() {
+    let reduced = of_bands(&[(1100, TINS, 1, 20), (1200, TINS, 1, 20)]);
+    let queue = &reduced.summary.queues[0];
+    assert_eq!((queue.packets, queue.bands.len()), (2, 0));
+    let series = Series::of(&reduced);
+    assert!(series.tracks.iter().all(|t| !t.metric.contains("best")));
+}
+
+/// A queue whose parameters change in mid-run has other bands from then on.
+#[test]
+fn bands_keep_their_figures_when_the_queue_names_others() {
+    const FEWER: &[&str] = &["voice", "bulk"];
+    let reduced = of_bands(&[
+        (1100, TINS, 3, 1),
+        (1200, TINS, 0, 20),
+        (1300, FEWER, 0, 3),
+        (1400, FEWER, 1, 40),
+    ]);
+    let bands = &reduced.summary.queues[0].bands;
+    let bands: Vec<_> = bands
+        .iter()
+        .map(|b| (b.name.as_str(), b.packets, b.sojourn_ms.expect("some").mean))
+        .collect();
+    assert_eq!(bands, [("bulk", 2, 30.0), ("voice", 2, 2.0)]);
+}

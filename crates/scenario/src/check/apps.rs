@@ -1,0 +1,170 @@
+//! Applications that scenarios name by their kind.
+
+use narrows_app::{APP_KINDS, AppSpec, Carries};
+use narrows_path::routes::Routes;
+
+use super::transport::{Between, TransportKeys};
+use super::{Check, Names};
+use crate::document::{App, AppKeys, At, Scalar, keys};
+use crate::endpoints::MAX_APPS;
+use crate::parts::{HostModel, Traffic};
+use crate::plan::AppPlan;
+use crate::refusal::{Refusal, one_of};
+use crate::transport::{Transport, TransportName};
+
+/// The congestion control of connections where none is given: Linux's default.
+const DEFAULT_CONTROL: &str = "cubic";
+
+impl<'d> From<&'d AppKeys> for TransportKeys<'d> {
+    fn from(app: &'d AppKeys) -> Self {
+        Self {
+            transport: &app.transport,
+            cc: &app.cc,
+            ecn: &app.ecn,
+            spin: &None,
+            fast_open: &app.fast_open,
+            host_model: &app.host_model,
+            usual: Some(DEFAULT_CONTROL),
+        }
+    }
+}
+
+impl Check<'_> {
+    /// Reads the applications.
+    pub(super) fn apps(&mut self) -> Result<(), Refusal> {
+        if self.scenario.app.is_empty() {
+            return Ok(());
+        }
+        let routes = self.plan.routes();
+        let model = self.host_model()?;
+        let mut names = Names::default();
+        self.at_most(MAX_APPS, "app", &self.scenario.app)?;
+        for app in &self.scenario.app {
+            let name = names.required(self.places, app, &app.keys.name)?;
+            let app = self.app(app, name, &routes, model)?;
+            self.plan.apps.push(app);
+        }
+        Ok(())
+    }
+
+    fn app(
+        &self,
+        table: &At<App>,
+        name: String,
+        routes: &Routes,
+        model: HostModel,
+    ) -> Result<AppPlan, Refusal> {
+        let app = &table.keys;
+        let spec = self.spec(table)?;
+        let (from, to) = self.ends(table, &app.from, &app.to)?;
+        self.joined(table, &app.to, (from, to), routes)?;
+        let (start, stop) = self.times(&app.start, &app.stop)?;
+        let ip = self.ip(&app.ip)?;
+        let ends = (from, to);
+        let transport = match spec.carries() {
+            Carries::Stream => self.streams(table, Between { ends, ip, model })?,
+            Carries::Datagrams => self.plain_datagrams(table, &spec)?,
+        };
+        let dscp = self.places.parsed(&app.dscp)?;
+        Ok(AppPlan {
+            name,
+            spec,
+            from,
+            to,
+            dscp: dscp.map_or(0, |dscp| dscp.0),
+            ip,
+            start,
+            stop,
+            transport,
+        })
+    }
+
+    /// The application itself.
+    fn spec(&self, table: &At<App>) -> Result<AppSpec, Refusal> {
+        let places = self.places;
+        let kinds = || APP_KINDS.iter().map(|kind| kind.name);
+        let kind = places.required(table, "kind", &table.keys.kind, &one_of(kinds()))?;
+        let Some(mut spec) = AppSpec::new(kind) else {
+            let refusal = places.refuse(kind, one_of(kinds()));
+            return Err(match Traffic::WORDS.contains(&kind.as_str()) {
+                true => refusal.with_help(format!(
+                    "a transfer in one direction is a [[flow]], with traffic = \"{} …\"",
+                    **kind
+                )),
+                false => refusal.did_you_mean(kind, kinds()),
+            });
+        };
+        let declared = spec.declared();
+        let names = || declared.parameters.iter().flat_map(|p| p.names());
+        for (key, value) in &table.parameters {
+            if !names().any(|name| name == key) {
+                let all = || keys::<AppKeys>().iter().copied().chain(names());
+                let found = format!("the unknown key `{key}` of `{}`", spec.kind());
+                let refusal = places.found(value, found, one_of(all()));
+                return Err(refusal.did_you_mean(key, all()));
+            }
+            self.parameter(&mut spec, key, value)?;
+        }
+        let given = |name: &str| table.parameters.iter().any(|(key, _)| key == name);
+        let missing = declared.parameters.iter().find(|p| {
+            let name = p.names().next().unwrap_or_default();
+            p.default.is_empty() && !given(name)
+        });
+        match missing {
+            Some(p) => {
+                let name = p.names().next().unwrap_or_default();
+                Err(places.missing(table, name, p.allowed))
+            }
+            None => Ok(spec),
+        }
+    }
+
+    fn parameter(&self, spec: &mut AppSpec, key: &str, value: &At<Scalar>) -> Result<(), Refusal> {
+        match value.words() {
+            Some(words) => spec
+                .set(key, &words)
+                .map_err(|error| self.places.refused_words(value, error)),
+            None => {
+                let parameters = spec.declared().parameters.iter();
+                let mut named = parameters.filter(|p| p.names().any(|name| name == key));
+                let allowed = named.next().map_or("", |p| p.allowed);
+                Err(self.places.refuse(value, allowed))
+            }
+        }
+    }
+
+    /// What carries the connections of an application.
+    fn streams(&self, table: &At<App>, between: Between) -> Result<Transport, Refusal> {
+        let keys = TransportKeys::from(&table.keys);
+        match (self.transport_name(keys)?, &table.keys.transport) {
+            (TransportName::Modelled(_), Some(given)) => Err(self
+                .places
+                .refuse(given, "`tcp` or `quic`")
+                .with_help("a modelled transport carries one flow, and no answers")),
+            (name, _) => self.connections(table, keys, name, between),
+        }
+    }
+
+    /// Refuses what plain datagrams have no place for.
+    fn plain_datagrams(&self, table: &At<App>, spec: &AppSpec) -> Result<Transport, Refusal> {
+        let app = &table.keys;
+        let allowed = format!("nothing, for `{}` sends plain datagrams", spec.kind());
+        let refuse = |refusal: Refusal| Err(refusal.with_help("it has no connections"));
+        if let Some(given) = &app.transport {
+            return refuse(self.places.refuse(given, allowed));
+        }
+        if let Some(given) = &app.cc {
+            return refuse(self.places.refuse(given, allowed));
+        }
+        if let Some(given) = &app.ecn {
+            return refuse(self.places.refuse(given, allowed));
+        }
+        if let Some(given) = &app.fast_open {
+            return refuse(self.places.refuse(given, allowed));
+        }
+        if let Some(given) = &app.host_model {
+            return refuse(self.places.refuse(given, allowed));
+        }
+        Ok(Transport::Datagrams)
+    }
+}

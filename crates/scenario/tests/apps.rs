@@ -1,0 +1,249 @@
+//! Applications in scenario files: what is read, what is refused and where, what is written.
+
+mod json_schema;
+
+use json_schema::Validator;
+use narrows_scenario::{APP_KINDS, Draft, NameTable, Plan, Refusal, Transport};
+
+const BASE: &str = "version = 1\nname = \"x\"\nduration = \"10s\"\n\
+    [[link]]\nname = \"l\"\nends = [\"client\", \"server\"]\n";
+
+fn check(more: &str) -> Result<Plan, Refusal> {
+    Draft::read("x.toml", format!("{BASE}{more}").as_bytes())?.check()
+}
+
+/// An application with these keys.
+fn app(keys: &str) -> String {
+    format!(
+        "[[app]]\nname = \"api\"\nkind = \"request\"\nfrom = \"client\"\nto = \"server\"\n{keys}\n"
+    )
+}
+
+fn plan(more: &str) -> Plan {
+    check(more).unwrap_or_else(|e| panic!("{e}\n{more}"))
+}
+
+#[test]
+fn a_short_table_is_an_application_with_its_kind_said() {
+    let long = app("response = \"1Mb\"\narrivals = \"poisson 20ms\"");
+    let short = long.replace("[[app]]", "[[request]]");
+    let short = short.replace("kind = \"request\"\n", "");
+    assert_eq!(plan(&short), plan(&long));
+    let both = plan(&format!("{short}{}", long.replace("api", "other")));
+    let names: Vec<&str> = both.apps.iter().map(|app| app.name.as_str()).collect();
+    assert_eq!(names, ["other", "api"]);
+    let refusal = check(&short.replace("[[request]]", "[[request]]\nkind = \"request\""));
+    let line = refusal.expect_err("said twice").to_line();
+    assert!(line.contains("[[request]] says it"), "{line}");
+}
+
+#[test]
+fn numbers_and_words_mean_the_same() {
+    let words = plan(&app("request = \"1000\"\nresponse = \"2000b\""));
+    assert_eq!(plan(&app("request = 1000\nresponse = 2000")), words);
+}
+
+#[test]
+fn what_an_application_lacks_or_has_too_much_is_refused_at_its_key() {
+    let at = |text: &str, of: &str| {
+        let text = format!("{BASE}{text}");
+        text.lines()
+            .position(|line| line.starts_with(of))
+            .map_or(0, |n| n + 1)
+    };
+    for (more, key, needs) in [
+        (
+            app("kind = \"requests\"").replacen("kind = \"request\"\n", "", 1),
+            "kind",
+            "did you mean `request`?",
+        ),
+        (
+            app("kind = \"cbr\"").replacen("kind = \"request\"\n", "", 1),
+            "kind",
+            "[[flow]]",
+        ),
+        (app("sise = 3"), "sise", "`request`"),
+        (app("respons = 3"), "respons", "did you mean `response`?"),
+        (app("arrivals = \"often\""), "arrivals", "poisson TIME"),
+        (app("response = 0"), "response", "more than zero"),
+        (app("response = true"), "response", "a size such as"),
+        (app("stop = \"11s\""), "stop", "the run's end"),
+        (app("cc = \"cubik\""), "cc", "did you mean `cubic`?"),
+        (app("ecn = \"maybe\""), "ecn", "accecn"),
+        (
+            app("transport = \"quic-model\""),
+            "transport",
+            "`tcp` or `quic`",
+        ),
+        (app("spin = \"on\""), "spin", "the unknown key"),
+        (app("ip = 5"), "ip", "4 or 6"),
+    ] {
+        let refusal = check(&more).expect_err(&more);
+        let line = refusal.to_line();
+        assert!(line.contains(&format!("app/api/{key}")), "{line}");
+        assert!(line.contains(needs), "{needs}: {line}");
+        assert!(
+            line.starts_with(&format!("x.toml:{}:", at(&more, key))),
+            "{line}"
+        );
+    }
+    for (part, key) in [
+        ("kind = \"request\"\n", "kind"),
+        ("to = \"server\"\n", "to"),
+    ] {
+        let line = check(&app("").replacen(part, "", 1))
+            .expect_err(part)
+            .to_line();
+        assert!(
+            line.contains(&format!("app/api/{key}")) && line.contains("nothing"),
+            "{line}"
+        );
+    }
+    let twice = check(&format!("{}{}", app(""), app(""))).expect_err("one name");
+    assert!(twice.to_line().contains("`api` for the second time"));
+    let line = check("[[reqest]]\nname = \"x\"\n")
+        .expect_err("no such table")
+        .to_line();
+    assert!(line.contains("did you mean `request`?"), "{line}");
+    let line = check("request = 3\n")
+        .map(|_| ())
+        .expect_err("no table")
+        .to_line();
+    assert!(line.contains("request"), "{line}");
+}
+
+#[test]
+fn what_is_written_is_read_as_the_same() {
+    for keys in [
+        "",
+        "cc = \"prague\"\nstart = \"1s\"\nstop = \"9s\"\ndscp = \"ef\"\nip = 6",
+        "cc = \"cubic\"\necn = true\nfast_open = true\nhost_model = { segmentation = \"tso\" }",
+        "cc = \"quic:cubic\"\necn = false",
+        "transport = \"quic\"",
+        "request = \"1Kb\"\nresponse = 3000000\narrivals = \"every 1ms\"\nconnection = \"new\"",
+    ] {
+        let plan = plan(&app(keys));
+        let text = plan.to_toml();
+        let again = Draft::read("again.toml", text.as_bytes()).and_then(|d| d.check());
+        assert_eq!(
+            again.unwrap_or_else(|e| panic!("{e}\n{text}")),
+            plan,
+            "{text}"
+        );
+        assert!(Validator::of_files().takes(&text), "{text}");
+    }
+}
+
+#[test]
+fn a_value_is_set_by_the_name_of_the_application() {
+    let short = app("")
+        .replace("[[app]]", "[[request]]")
+        .replace("kind = \"request\"\n", "");
+    let mut draft = Draft::read("x.toml", format!("{BASE}{short}").as_bytes()).expect("TOML");
+    draft.set("app/api/response=1Mb").expect("a name");
+    draft.set("app/api/cc=reno").expect("a name");
+    draft
+        .set("app/api/host_model/segmentation=tso")
+        .expect("a name");
+    let plan = draft.check().expect("a plan");
+    let parameters: Vec<_> = plan.apps[0].spec.parameters().collect();
+    assert!(
+        parameters.contains(&("response", "1Mb".to_owned())),
+        "{parameters:?}"
+    );
+    let tcp = plan.apps[0].transport.tcp().expect("TCP");
+    assert_eq!(tcp.cc.to_string(), "reno");
+    assert!(draft.set("app/other/cc=reno").is_err());
+}
+
+#[test]
+fn a_line_says_an_application_with_its_parameters_and_transport() {
+    let words = |all: &[&str]| all.iter().map(|w| (*w).to_owned()).collect::<Vec<_>>();
+    let of = |app: &str| {
+        let links = words(&["rate 10Mbit"]);
+        Draft::with_apps(&links, &[], &words(&[app])).and_then(|draft| draft.check())
+    };
+    let plan = of("api: request request 1Kb response 1Mb arrivals poisson 20ms cc prague start 1s");
+    let app = &plan.expect("a plan").apps[0];
+    let said = "request request 1Kb response 1Mb arrivals poisson 20ms connection kept";
+    assert_eq!(app.spec.to_string(), said);
+    assert_eq!(app.transport.control_name(), "prague");
+    assert_eq!(
+        (app.name.as_str(), app.start.as_nanos()),
+        ("api", 1_000_000_000)
+    );
+    let plain = of("request").expect("a plan");
+    assert_eq!(plain.apps[0].name, "request");
+    assert!(matches!(&plain.apps[0].transport, Transport::Tcp(tcp) if tcp.cc.name() == "cubic"));
+    for (app, needs) in [
+        ("", "`request`"),
+        ("requests", "did you mean `request`?"),
+        ("request 1Kb", "`1Kb`"),
+        ("request response", "app/request/response"),
+    ] {
+        let line = of(app).expect_err(app).to_line();
+        assert!(line.starts_with("--app") && line.contains(needs), "{line}");
+    }
+}
+
+#[test]
+fn applications_have_names_and_metrics_of_their_own() {
+    let plan = plan(&app(""));
+    assert!(NameTable::of(&plan).id("app/api").is_some());
+    let json = serde_json::to_value(&plan).expect("JSON");
+    assert_eq!(json["apps"][0]["response"], "20000b");
+    assert_eq!(json["apps"][0]["cc"], "cubic");
+    let campaign = |formula: &str| {
+        let text = format!(
+            "version = 1\nkind = \"campaign\"\nname = \"c\"\ncell = \"{{cc}}\"\n\
+             [scenario]\nduration = \"5s\"\n\
+             [[scenario.link]]\nname = \"l\"\nends = [\"client\", \"server\"]\n\
+             up = [\"rate 1Mbit\"]\n\
+             [[scenario.request]]\nname = \"api\"\nfrom = \"client\"\nto = \"server\"\n\
+             [axis]\ncc = [\"cubic\", \"reno\"]\n[set]\n\"app/api/cc\" = \"{{cc}}\"\n\
+             [metric]\nm = \"{formula}\"\n"
+        );
+        struct Empty;
+        impl narrows_scenario::Shelf for Empty {
+            fn open(&self, _: &str) -> Option<Vec<u8>> {
+                None
+            }
+        }
+        let read = narrows_scenario::Campaign::read("c.toml", text.as_bytes(), &Empty, &[]);
+        read.map_err(|refusal| refusal.to_line())
+    };
+    for formula in [
+        "response_ms.p99 of app/api",
+        "requests.per_s of app/api",
+        "outstanding.max of app/api",
+    ] {
+        let campaign = campaign(formula).expect(formula);
+        let words = campaign.cells[1].plan.apps[0].transport.control_words();
+        assert_eq!(words, "reno");
+    }
+    for formula in ["response_ms.total of app/api", "requests.p99 of app/api"] {
+        assert!(campaign(formula).is_err(), "{formula}");
+    }
+}
+
+#[test]
+fn the_schema_knows_the_keys_of_each_kind() {
+    let schema = Validator::of_files();
+    for kind in APP_KINDS {
+        let table = format!(
+            "{BASE}[[{}]]\nname = \"a\"\nfrom = \"client\"\nto = \"server\"\n",
+            kind.name
+        );
+        assert!(schema.takes(&table), "{}", kind.name);
+        assert!(
+            !schema.takes(&format!("{table}nosuch = 1\n")),
+            "{}",
+            kind.name
+        );
+    }
+    assert!(schema.takes(&format!("{BASE}{}", app("response = 1000"))));
+    assert!(!schema.takes(&format!(
+        "{BASE}{}",
+        app("").replace("\"request\"", "\"requests\"")
+    )));
+}

@@ -1,0 +1,130 @@
+//! Which command runs, and as whom.
+
+use std::env;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use narrows_linux::machine::find_program;
+use narrows_linux::system_calls::become_user;
+use nix::unistd::{Gid, Uid, User, geteuid, getgrouplist};
+
+use super::CommandError;
+
+/// The shell of users who have none.
+const PLAIN_SHELL: &str = "/bin/sh";
+
+/// What precedes an interactive shell's prompt.
+const PROMPT: &str = "[narrows] ";
+
+/// A command that is there, and the user who is to run it.
+#[derive(Debug)]
+pub(crate) struct Program {
+    path: PathBuf,
+    words: Vec<OsString>,
+    interactive: bool,
+    user: Option<Person>,
+}
+
+/// A user with all groups.
+#[derive(Debug)]
+struct Person {
+    user: User,
+    groups: Vec<Gid>,
+}
+
+impl Program {
+    /// Finds the program of `words`, or the user's shell if there are none.
+    pub(crate) fn find(words: &[OsString]) -> Result<Self, CommandError> {
+        let user = invoking_user()?;
+        let interactive = words.is_empty();
+        let words = if interactive {
+            vec![shell(user.as_ref())]
+        } else {
+            words.to_vec()
+        };
+        let path = find_program(&words[0].to_string_lossy())?;
+        Ok(Self {
+            path,
+            words,
+            interactive,
+            user,
+        })
+    }
+
+    /// The name that it was called by.
+    pub(crate) fn name(&self) -> String {
+        self.words[0].to_string_lossy().into_owned()
+    }
+
+    pub(crate) fn interactive(&self) -> bool {
+        self.interactive
+    }
+
+    /// Where its program is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The user who is to run it, if that is another than who runs this process.
+    pub(crate) fn user(&self) -> Option<Uid> {
+        self.user.as_ref().map(|person| person.user.uid)
+    }
+
+    /// Has `command`, which was made of [`path`](Self::path), run it with this process's
+    /// directory, terminal and environment, but for what identifies the user: as that user
+    /// it starts from then on.
+    pub(crate) fn complete(&self, mut command: Command) -> Command {
+        if let Some(Person { user, groups }) = &self.user {
+            become_user(&mut command, user.uid, user.gid, groups.clone());
+            command
+                .env("USER", &user.name)
+                .env("LOGNAME", &user.name)
+                .env("HOME", &user.dir);
+        }
+        command.args(&self.words[1..]);
+        if self.interactive
+            && self
+                .path
+                .file_name()
+                .is_some_and(|n| n.as_bytes() == b"bash")
+        {
+            // Before the first prompt, when the user's own files have been read.
+            let after = env::var("PROMPT_COMMAND").unwrap_or_default();
+            let before = format!("PS1=\"{PROMPT}$PS1\"; PROMPT_COMMAND={}", quoted(&after));
+            command.env("PROMPT_COMMAND", before);
+        }
+        command
+    }
+}
+
+/// A word that a shell reads as `text`.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+/// The user behind sudo.
+fn invoking_user() -> Result<Option<Person>, CommandError> {
+    let Some(uid) = env::var("SUDO_UID").ok().filter(|_| geteuid().is_root()) else {
+        return Ok(None);
+    };
+    let number = uid.parse().ok().map(Uid::from_raw);
+    if number.is_some_and(Uid::is_root) {
+        return Ok(None);
+    }
+    let known = number.and_then(|uid| User::from_uid(uid).ok().flatten());
+    let user = known.ok_or(CommandError::NoSuchUser { uid })?;
+    let name = std::ffi::CString::new(user.name.as_bytes()).unwrap_or_default();
+    let groups = getgrouplist(&name, user.gid).unwrap_or_else(|_| vec![user.gid]);
+    Ok(Some(Person { user, groups }))
+}
+
+fn shell(user: Option<&Person>) -> OsString {
+    let own = match user {
+        Some(person) => Some(person.user.shell.clone().into_os_string()),
+        None => env::var_os("SHELL"),
+    };
+    own.filter(|s| !s.is_empty())
+        .unwrap_or_else(|| PLAIN_SHELL.into())
+}
