@@ -34,7 +34,6 @@ bench: ## Narrows beside ns-3, tshark and tcptrace, how its cost grows, how exac
 	@$(CARGO) build --release --locked --package narrows-capture --example flood
 	@bench/run
 	@bench/flows
-	@bench/queues
 	@$(CARGO) build --release --locked --package narrows-live --example accuracy
 	@bench/live
 	@bench/kernel

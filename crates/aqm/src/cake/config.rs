@@ -37,7 +37,7 @@ const MPUS: &str = "0 to 256 bytes";
 const RATES: &str = "a rate above zero such as 20Mbit, or `unlimited`";
 const SIZES: &str = "1 byte to 4095Mb";
 
-/// What the line that is being read has said so far; nothing between lines.
+/// Which parameters the line being read has set so far; empty between lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Said {
     overhead: bool,

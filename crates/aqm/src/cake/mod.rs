@@ -3,7 +3,7 @@
 //!
 //! Sources: tc-cake(8); iproute2 tc/q_cake.c; Linux net/sched/sch_cake.c v6.17. Deviations:
 //! * `memlimit` counts what the link counts, Linux the memory of a packet (`truesize`);
-//! * flows are told apart by a hash of our own, keyed like that of fq_codel, which ignores
+//! * flows are distinguished by a hash of our own, keyed like that of fq_codel, which ignores
 //!   the IPv6 flow label;
 //! * of queues that are equally long the first one is shortened, in Linux the one that its
 //!   heap finds;

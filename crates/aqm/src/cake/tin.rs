@@ -96,7 +96,7 @@ impl Tin {
         self.weight = share.weight;
     }
 
-    /// Whether a flow stands in the rounds of new and old ones.
+    /// Whether any flow is in the rounds of new and old flows.
     pub fn is_active(&self) -> bool {
         self.sparse + self.bulk > 0
     }

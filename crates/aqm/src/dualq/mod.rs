@@ -66,7 +66,7 @@ pub(crate) enum Mutant {
     NoK,
     /// p_C is not squared.
     Unsquared,
-    /// The step looks at the delay alone.
+    /// The step is a delay, whatever the number of packets.
     StepOfOne,
     /// The turns are those of the other queue.
     TurnsSwapped,
