@@ -169,9 +169,12 @@ impl FlowState {
     }
 
     #[inline]
-    pub(super) fn rtt_sample(&mut self, inside: bool, rtt: Duration) {
+    pub(super) fn rtt_sample(&mut self, now: Instant, inside: bool, rtt: Duration) {
         self.per_packet.bin.rtt_sum += rtt.as_nanos();
         self.per_packet.bin.rtt_count += 1;
+        for window in &mut self.in_windows {
+            window.rtt_sample(now, rtt);
+        }
         if inside {
             self.rtt.record(rtt);
         }

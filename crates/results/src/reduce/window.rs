@@ -1,8 +1,9 @@
 //! What is kept of a flow in one of the scenario's further windows.
 
 use narrows_scenario::Window;
-use narrows_units::{Duration, Instant};
+use narrows_units::{Duration, Histogram, Instant};
 
+use crate::distribution::Distribution;
 use crate::summary::{FlowInWindow, TelemetrySummary, WindowSummary, millionths};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -16,6 +17,7 @@ pub(super) struct InWindow {
     in_second: u64,
     /// Most bytes of a whole second.
     most: u64,
+    rtt: Histogram,
 }
 
 impl InWindow {
@@ -26,6 +28,7 @@ impl InWindow {
             second: 0,
             in_second: 0,
             most: 0,
+            rtt: Histogram::default(),
         }
     }
 
@@ -40,6 +43,12 @@ impl InWindow {
             self.second = second;
         }
         self.in_second += bytes;
+    }
+
+    pub(super) fn rtt_sample(&mut self, now: Instant, rtt: Duration) {
+        if self.over.contains(now) {
+            self.rtt.record(rtt);
+        }
     }
 
     fn close_second(&mut self) {
@@ -63,6 +72,7 @@ impl InWindow {
             },
             goodput_mbit: mbit(self.bytes, length.as_secs_f64()),
             peak_mbit: (length >= SECOND).then(|| mbit(self.most, 1.0)),
+            rtt_ms: Distribution::of_ms(&self.rtt),
             telemetry,
         }
     }
@@ -77,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn goodput_is_over_the_whole_window_and_the_peak_of_a_whole_second() {
+    fn goodput_and_round_trips_are_of_the_window_and_the_peak_of_a_whole_second() {
         let mut window = InWindow::new(Window {
             from: at(1000),
             to: at(4500),
@@ -93,8 +103,13 @@ mod tests {
         ] {
             window.delivered(at(ms), bytes);
         }
+        for (ms, rtt) in [(999, 900), (1000, 20), (4499, 40), (4500, 900)] {
+            window.rtt_sample(at(ms), Duration::from_millis(rtt));
+        }
         let flow = window.finish("window/w/f".to_owned(), Vec::new());
         assert_eq!(flow.goodput_mbit, 4.0);
         assert_eq!(flow.peak_mbit, Some(3.0));
+        let rtt = flow.rtt_ms.expect("samples");
+        assert_eq!((rtt.min, rtt.max), (20.0, 40.0));
     }
 }
