@@ -1,5 +1,7 @@
 //! The programs of a box hold to the box and to the naive interpreter: random rules on random
 //! packets, byte for byte, through the kernel's test runs. Needs root.
+//!
+//! `NARROWS_PACKETS=100000 cargo test -p narrows-bpf --test boxes` draws as many packets in each test of random rules.
 
 #[allow(dead_code)]
 mod kernel_box;
@@ -12,7 +14,7 @@ mod packets;
 #[path = "../../mmb/tests/rules/mod.rs"]
 mod rules;
 
-use kernel_box::{ETHERNET, boxed, frame, has_double_zero, loaded, other_frame};
+use kernel_box::{ETHERNET, boxed, frame, has_double_zero, loaded, other_frame, rounds};
 use narrows_core::{DOWN, UP};
 use narrows_mmb::{Command, Middlebox, READY, Rule, commands};
 use narrows_units::{Instant, Rng};
@@ -99,9 +101,11 @@ fn check(rng: &mut Rng, count: u32, packets: u32, tally: &mut Tally) {
 fn few_rules_do_in_the_kernel_what_they_do_in_the_box() {
     let mut rng = Rng::for_name(1, "rules in the kernel");
     let mut tally = Tally::default();
-    // Loading takes longer than thousands of packets.
-    for count in [1, 2, 3, 4, 6, 8, 10, 12, 14, 16] {
-        check(&mut rng, count, 250, &mut tally);
+    for _ in 0..rounds(2_500) {
+        // Loading takes longer than thousands of packets.
+        for count in [1, 2, 3, 4, 6, 8, 10, 12, 14, 16] {
+            check(&mut rng, count, 250, &mut tally);
+        }
     }
     let Tally {
         dropped,
@@ -118,8 +122,10 @@ fn few_rules_do_in_the_kernel_what_they_do_in_the_box() {
 #[test]
 fn many_masks_are_found_in_the_kernel_too() {
     let mut rng = Rng::for_name(1, "masks in the kernel");
-    // As many as one packet may match.
-    check(&mut rng, 64, 1_000, &mut Tally::default());
+    for _ in 0..rounds(1_000) {
+        // As many as one packet may match.
+        check(&mut rng, 64, 1_000, &mut Tally::default());
+    }
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Connections in the kernel: rules with state do in the programs of a box what they do in the box,
 //! byte for byte, with the same draws. Needs root.
+//!
+//! `NARROWS_PACKETS=100000 cargo test -p narrows-bpf --test connections` draws as many packets in the test of random rules.
 
 #[allow(dead_code)]
 mod kernel_box;
@@ -14,7 +16,7 @@ mod rules;
 #[allow(dead_code)]
 mod tracked;
 
-use kernel_box::{boxed, frame, has_double_zero, loaded};
+use kernel_box::{boxed, frame, has_double_zero, loaded, rounds};
 use narrows_mmb::{Command, Middlebox, READY, Rule, Settings, commands};
 use narrows_units::{Draw, Rng};
 use narrows_wire::TcpFlags;
@@ -28,7 +30,7 @@ const INSIDE_6: [u8; 16] = [0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
 fn connections_are_in_the_kernel_what_they_are_in_the_box() {
     let mut rng = Rng::for_name(1, "connections in the kernel");
     let (mut begun, mut changed, mut related) = (0, 0, 0);
-    for round in 0..24 {
+    for round in 0..24 * rounds(24 * 500) {
         let rules = drawn_rules(&mut rng, 1 + round % 8);
         let commands: Vec<_> = rules.into_iter().map(Command::Add).collect();
         let Some(mut both) = Both::new(boxed(&commands), "connections in the kernel") else {

@@ -1,5 +1,7 @@
 //! Rules that come and go in the kernel do what they do in the box: connections go on by the rules that stay,
 //! byte for byte, and what was counted stays theirs. Needs root.
+//!
+//! `NARROWS_PACKETS=100000 cargo test -p narrows-bpf --test reload` draws as many packets in the test of random rules.
 
 #[allow(dead_code)]
 mod kernel_box;
@@ -16,7 +18,7 @@ mod tracked;
 
 use std::collections::BTreeMap;
 
-use kernel_box::boxed;
+use kernel_box::{boxed, rounds};
 use narrows_mmb::{Command, Middlebox, Rule, commands};
 use narrows_units::Rng;
 use narrows_wire::FlowKey;
@@ -91,8 +93,8 @@ fn change(both: &mut Both, rng: &mut Rng) -> bool {
 fn rules_that_come_and_go_do_in_the_kernel_what_they_do_in_the_box() {
     let mut rng = Rng::for_name(1, "reloads in the kernel");
     let (mut changes, mut changed, mut went_on) = (0, 0, 0);
-    for round in 0..4 {
-        let rules = drawn_rules(&mut rng, 2 + round);
+    for round in 0..4 * rounds(4 * 8 * 150) {
+        let rules = drawn_rules(&mut rng, 2 + round % 4);
         let commands: Vec<_> = rules.into_iter().map(Command::Add).collect();
         let Some(mut both) = Both::new(boxed(&commands), "reloads in the kernel") else {
             return;

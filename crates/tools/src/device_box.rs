@@ -12,6 +12,7 @@ use std::time::Duration;
 use narrows_bpf::{BoxConnection, BoxProgram, BoxTotals};
 use narrows_linux::{LinuxError, device_name};
 use narrows_mmb::{Program, RuleCounters};
+use nix::net::if_::if_nametoindex;
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use nix::unistd::geteuid;
 
@@ -44,6 +45,17 @@ pub enum BoxError {
     /// None is there.
     #[error("{0} has no box in this network namespace: `narrows mmb attach {0} …` puts one there")]
     Absent(String),
+    /// Any user may have the name of a box's socket, and what one says of it would be believed.
+    #[error(
+        "{device}: a process of the user {uid}, who is neither root nor you, holds the place where its box \
+         is asked (`ss -xlp src '@narrows-mmb/{device}'` names it): end it"
+    )]
+    Foreign {
+        /// The device.
+        device: String,
+        /// The user.
+        uid: u32,
+    },
 }
 
 impl BoxError {
@@ -52,7 +64,7 @@ impl BoxError {
         match self {
             Self::Linux(error) => error.is_of_rights(),
             Self::Bpf { error, .. } => matches!(error, narrows_bpf::BpfError::NoPermission { .. }),
-            Self::Present(_) | Self::Absent(_) => false,
+            Self::Present(_) | Self::Absent(_) | Self::Foreign { .. } => false,
         }
     }
 }
@@ -113,9 +125,12 @@ fn failed(device: &str, what: &str) -> impl Fn(io::Error) -> BoxError {
     move |e| LinuxError::refused(what.clone(), e).into()
 }
 
-/// The socket of the box at `device`.
+/// The socket of the box at `device`, which may be called by an alternative name.
 fn address(device: &str) -> io::Result<SocketAddr> {
-    SocketAddr::from_abstract_name(format!("narrows-mmb/{device}"))
+    let index = if_nametoindex(device).ok();
+    let name = index.and_then(device_name);
+    let name = name.as_deref().unwrap_or(device);
+    SocketAddr::from_abstract_name(format!("narrows-mmb/{name}"))
 }
 
 impl DeviceBox {
@@ -130,7 +145,10 @@ impl DeviceBox {
     ) -> Result<(Self, BoxSocket), BoxError> {
         let bind = address(device).and_then(|at| UnixListener::bind_addr(&at));
         let socket = bind.map_err(|e| match e.kind() {
-            io::ErrorKind::AddrInUse => BoxError::Present(device.to_owned()),
+            io::ErrorKind::AddrInUse => match connected(device) {
+                Err(foreign @ BoxError::Foreign { .. }) => foreign,
+                _ => BoxError::Present(device.to_owned()),
+            },
             _ => failed(device, "no socket for questions can be made")(e),
         })?;
         let refused = |error| BoxError::Bpf {
@@ -243,8 +261,7 @@ fn converse(
 ) -> io::Result<Option<BoxQuestion>> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
-    let peer = getsockopt(&*stream, PeerCredentials)?;
-    if peer.uid() != 0 && peer.uid() != geteuid().as_raw() {
+    if foreign(stream)?.is_some() {
         return Ok(None);
     }
     let mut word = [0; 6];
@@ -259,17 +276,36 @@ fn converse(
     Ok(Some(question))
 }
 
+/// The user at the other end of `stream`, unless it is root or this process's.
+fn foreign(stream: &UnixStream) -> io::Result<Option<u32>> {
+    let uid = getsockopt(stream, PeerCredentials)?.uid();
+    Ok((uid != 0 && uid != geteuid().as_raw()).then_some(uid))
+}
+
+/// A connection to the process that attached a box to `device`.
+fn connected(device: &str) -> Result<UnixStream, BoxError> {
+    let refused = |e: io::Error| match e.kind() {
+        io::ErrorKind::ConnectionRefused => BoxError::Absent(device.to_owned()),
+        _ => failed(device, "its box cannot be asked")(e),
+    };
+    let stream = address(device).and_then(|at| UnixStream::connect_addr(&at));
+    let stream = stream.map_err(refused)?;
+    match foreign(&stream).map_err(refused)? {
+        None => Ok(stream),
+        Some(uid) => Err(BoxError::Foreign {
+            device: device.to_owned(),
+            uid,
+        }),
+    }
+}
+
 /// Asks the process that attached a box to `device`, to which `rules` go with the question; to
 /// [`BoxQuestion::Detach`] the answer comes when the box is gone.
 ///
 /// # Errors
-/// If there is no box at that device, or its process does not answer.
+/// If there is no box at that device, another user has its place, or its process does not answer.
 pub fn ask(device: &str, question: BoxQuestion, rules: &str) -> Result<String, BoxError> {
-    let connect = address(device).and_then(|at| UnixStream::connect_addr(&at));
-    let mut stream = connect.map_err(|e| match e.kind() {
-        io::ErrorKind::ConnectionRefused => BoxError::Absent(device.to_owned()),
-        _ => failed(device, "its box cannot be asked")(e),
-    })?;
+    let mut stream = connected(device)?;
     let mut answer = String::new();
     let mut talk = || {
         stream.set_read_timeout(Some(match question {
@@ -281,7 +317,11 @@ pub fn ask(device: &str, question: BoxQuestion, rules: &str) -> Result<String, B
         stream.shutdown(Shutdown::Write)?;
         stream.read_to_string(&mut answer)
     };
-    talk().map_err(failed(device, "its box does not answer"))?;
+    let silent = |e: io::Error| match e.kind() {
+        io::ErrorKind::WouldBlock => io::ErrorKind::TimedOut.into(),
+        _ => e,
+    };
+    talk().map_err(|e| failed(device, "its box does not answer")(silent(e)))?;
     match answer.is_empty() {
         true => Err(BoxError::Absent(device.to_owned())),
         false => Ok(answer),

@@ -7,6 +7,14 @@ use narrows_units::Rng;
 /// Bytes of an Ethernet header.
 pub const ETHERNET: usize = 14;
 
+/// How often a test draws its random packets, `usual` of them, anew with other rules: until they are
+/// as many as `NARROWS_PACKETS` says, where that is set.
+pub fn rounds(usual: u32) -> u32 {
+    let asked = std::env::var("NARROWS_PACKETS");
+    let asked = asked.ok().and_then(|n| n.parse::<u32>().ok());
+    asked.unwrap_or(usual).div_ceil(usual)
+}
+
 pub fn boxed(commands: &[Command]) -> Middlebox {
     let mut middlebox = Middlebox::new(Settings::default(), Rng::for_name(1, "box"));
     middlebox.carry_out(commands).expect("rules of known names");

@@ -42,6 +42,15 @@ for (1..50) { select(undef, undef, undef, 0.1); defined $s->send('x') or exit($!
 exit 1;
 "#;
 
+/// Listens as another user where the box at v0 would be asked, and answers.
+const IN_ITS_PLACE: &str = r#"
+use POSIX; use IO::Socket::UNIX;
+POSIX::setuid(65534) or die "setuid: $!";
+my $l = IO::Socket::UNIX->new(Local => "\0narrows-mmb/v0", Listen => 5) or die "listen: $@";
+print STDERR "listening\n";
+while (my $c = $l->accept) { print $c '{"device":"v0","packets":1,"dropped":1,"rules":[]}'; close $c }
+"#;
+
 /// Stateless translation of a port, there and back, an MSS clamp and marks.
 const RULES: &str = "add in inside tcp-dport 5201 mod tcp-dport 5202; \
     add in outside tcp-sport 5202 mod tcp-sport 5201; \
@@ -372,4 +381,28 @@ fn what_cannot_run_in_the_kernel_is_refused_before_anything_is_attached() {
         );
         assert!(said(&output).contains(what), "{words:?}: {}", said(&output));
     }
+}
+
+#[test]
+fn nobody_else_s_process_is_taken_for_the_box() {
+    let Some(pair) = pair("another user in the place of a box") else {
+        return;
+    };
+    let mut perl = pair.inside(true, "perl");
+    perl.args(["-e", IN_ITS_PLACE]).stderr(Stdio::piped());
+    let mut other = Running::start(&mut perl);
+    other.says("listening");
+    for words in [
+        &["list", "v0"][..],
+        &["attach", "v0", "udp-block"],
+        &["reload", "v0", "udp-block"],
+        &["detach", "v0"],
+    ] {
+        let output = pair.mmb(words);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{words:?}: {said}");
+        assert!(said.contains("the user 65534"), "{words:?}: {said}");
+    }
+    drop(other);
+    pair.attach("udp-block");
 }

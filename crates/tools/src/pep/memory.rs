@@ -25,7 +25,7 @@ impl Memory {
 
     /// That of a machine with so many bytes, or of the group below `groups` that allows least: one
     /// of those in `cgroup`, or one above them.
-    fn least(machine: u64, groups: &Path, cgroup: &str) -> Self {
+    pub fn least(machine: u64, groups: &Path, cgroup: &str) -> Self {
         let limits = ["", "memory"].into_iter().flat_map(|controller| {
             let (base, file) = version(groups, controller);
             let own = group(cgroup, controller).map(|own| base.join(own));

@@ -258,3 +258,17 @@ impl Drop for StatusSocket {
         let _ = fs::remove_file(&self.path);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_state_is_told_to_the_process_s_own_user_alone() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("status.sock");
+        let _socket = StatusSocket::open(&path, None).expect("it listens");
+        let mode = fs::metadata(&path).expect("it is there").permissions();
+        assert_eq!(mode.mode() & 0o777, 0o600);
+    }
+}
