@@ -10,6 +10,7 @@ mod counters;
 mod options;
 mod schedulers;
 mod translate;
+mod tree;
 
 pub(crate) use counters::{Counted, KernelQueue, Watching};
 pub(crate) use translate::{Discipline, Timers, translate};
