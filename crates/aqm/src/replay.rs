@@ -137,8 +137,11 @@ pub struct Open {
 impl Open {
     /// So many seeds, each with so many phases of a unit of 1024 ns.
     pub fn each(seeds: u64, phases: u64) -> impl Iterator<Item = Self> {
-        let phase = move |step| Duration::from_nanos(step * 1_024 / phases.max(1));
-        (1..=seeds).flat_map(move |seed| (0..phases).map(move |step| Self { seed, phase: phase(step) }))
+        let of = move |seed, step| Self {
+            seed,
+            phase: Duration::from_nanos(step * 1_024 / phases.max(1)),
+        };
+        (1..=seeds).flat_map(move |seed| (0..phases).map(move |step| of(seed, step)))
     }
 }
 
@@ -175,7 +178,9 @@ pub fn replay(
             queue.tick(now);
             continue;
         }
-        if let Some(arrival) = arrival.filter(|_| came == Some(now)) {
+        // A timer goes before a packet that comes at its time: a device sends in one softirq,
+        // and receives in the next (NET_TX, NET_RX).
+        if let Some(arrival) = arrival.filter(|_| ready != Some(now)) {
             let mut packet = out.pool.take(now, None);
             packet.bytes.extend_from_slice(&arrival.bytes);
             packet.zero_tail = arrival.len - arrival.bytes.len() as u32;
