@@ -103,7 +103,10 @@ pub fn departures(arrivals: &[Recorded], behind: &[Recorded], known: Known) -> V
     };
     let mut waiting: BTreeMap<_, VecDeque<usize>> = BTreeMap::new();
     for (index, packet) in arrivals.iter().enumerate() {
-        waiting.entry(identity(packet)).or_default().push_back(index);
+        waiting
+            .entry(identity(packet))
+            .or_default()
+            .push_back(index);
     }
     let of = |packet: &Recorded| {
         Some(Departure {
@@ -129,17 +132,17 @@ pub enum Wire {
 pub struct Open {
     /// Decides what the queue draws: its hash of flows, its chances.
     pub seed: u64,
-    /// How far its clock was ahead of the recording's. CoDel counts units of 1024 ns, so that
-    /// this decides where two times are a unit apart or none.
+    /// How far its clock was ahead of the recording's. CoDel counts units of 1024 ns and fq ticks
+    /// of a millisecond, so that this decides where two times are a unit apart or none.
     pub phase: Duration,
 }
 
 impl Open {
-    /// So many seeds, each with so many phases of a unit of 1024 ns.
-    pub fn each(seeds: u64, phases: u64) -> impl Iterator<Item = Self> {
+    /// So many seeds, each with so many phases of a clock that counts in `unit`.
+    pub fn each(seeds: u64, phases: u64, unit: Duration) -> impl Iterator<Item = Self> {
         let of = move |seed, step| Self {
             seed,
-            phase: Duration::from_nanos(step * 1_024 / phases.max(1)),
+            phase: unit * step / phases.max(1),
         };
         (1..=seeds).flat_map(move |seed| (0..phases).map(move |step| of(seed, step)))
     }
@@ -262,7 +265,10 @@ impl Difference {
             }
             let differs = match (one, other) {
                 (Some(one), Some(other)) => {
-                    all.apart = all.apart.max(one.at.since(other.at)).max(other.at.since(one.at));
+                    all.apart = all
+                        .apart
+                        .max(one.at.since(other.at))
+                        .max(other.at.since(one.at));
                     all.marked_by_one += usize::from(one.marked != other.marked);
                     one.marked != other.marked
                 }
@@ -288,5 +294,140 @@ impl Difference {
     /// How many packets the two did not treat alike.
     pub fn packets_apart(&self) -> usize {
         self.dropped_by_one + self.marked_by_one + self.out_of_order
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use narrows_wire::IpFields;
+    use narrows_wire::capture::{Interface, PcapngWriter, ToWrite};
+    use narrows_wire::link::LinkType;
+
+    use super::*;
+    use crate::testing::ETHERNET;
+
+    /// 400 packets of two flows, 0.5 ms apart, each with a number of its own; twice as many as
+    /// a link of 10 Mbit/s carries.
+    fn arrivals() -> Vec<Recorded> {
+        let packet = |number: u16| {
+            let fields = IpFields {
+                source: [10, 0, 0, 1].into(),
+                destination: [10, 0, 0, 2 + (number % 2) as u8].into(),
+                traffic_class: 2,
+                ttl: 64,
+                protocol: ip::UDP,
+                ident: number.into(),
+            };
+            let mut bytes = Vec::new();
+            fields.write(&mut bytes, 1_230);
+            bytes.extend([0; 8]);
+            Recorded {
+                at: Instant::from_nanos(500_000 * u64::from(number)),
+                bytes,
+                len: 1_250,
+                id: None,
+            }
+        };
+        (0..400).map(packet).collect()
+    }
+
+    /// What is behind a queue, with a hop taken off, that let packets go so.
+    fn behind(arrivals: &[Recorded], left: &[Departure]) -> Vec<Recorded> {
+        let mut all = Vec::new();
+        for departure in left {
+            let mut packet = arrivals[departure.arrival].clone();
+            ip::take_hop(&mut packet.bytes);
+            if departure.marked {
+                ip::set_ecn(&mut packet.bytes, Ecn::Ce);
+            }
+            packet.at = departure.at;
+            all.push(packet);
+        }
+        all
+    }
+
+    fn written(packets: &[Recorded]) -> Vec<u8> {
+        let mut writer = PcapngWriter::new(Vec::new(), "test").unwrap();
+        let interface = Interface {
+            name: "tap".to_owned(),
+            link: LinkType::RAW,
+            snaplen: 128,
+        };
+        writer.add_interface(&interface).unwrap();
+        for packet in packets {
+            let to_write = ToWrite {
+                at: packet.at,
+                bytes: &packet.bytes,
+                zero_tail: packet.len - packet.bytes.len() as u32,
+                cut: 0,
+                id: None,
+                direction: None,
+                comment: None,
+            };
+            writer.write(0, &to_write).unwrap();
+        }
+        writer.finish().unwrap()
+    }
+
+    /// How the queue of `words` differs from the one of `theirs`.
+    fn difference(theirs: &str, words: &str, wire: Wire) -> Difference {
+        let arrivals = arrivals();
+        let left = |words: &str| {
+            let spec = QueueSpec::parse(words).unwrap();
+            replay(&spec, &arrivals, ETHERNET, wire, Open::default())
+        };
+        let seen = behind(&arrivals, &left(theirs));
+        let (before, behind) = (written(&arrivals), written(&seen));
+        let recorded = recording(&before[..]).unwrap();
+        let known = departures(&recorded, &recording(&behind[..]).unwrap(), Known::ByBytes);
+        Difference::between(arrivals.len(), [&known, &left(words)])
+    }
+
+    #[test]
+    fn a_queue_does_not_differ_from_itself_and_a_wrong_rule_is_found() {
+        for words in [
+            "pfifo limit 20",
+            "codel ecn",
+            "fq_codel",
+            "drr class a dscp 1 class b",
+            "cake bandwidth 8Mbit besteffort",
+        ] {
+            for wire in [Wire::Serial, Wire::Free] {
+                let shaped = format!("tbf rate 10Mbit burst 1600 limit 1Mb queue ({words})");
+                let words = if wire == Wire::Free { &shaped } else { words };
+                let found = difference(words, words, wire);
+                assert_eq!(found.packets_apart(), 0, "{words}: {found:?}");
+                assert!(
+                    found.apart.is_zero() && found.packets > 300,
+                    "{words}: {found:?}"
+                );
+            }
+        }
+        let found = difference("pfifo limit 20", "pfifo limit 21", Wire::Serial);
+        assert!(
+            found.dropped_by_one > 0 && found.first == Some(40),
+            "{found:?}"
+        );
+        let found = difference("codel ecn", "codel ecn interval 90ms", Wire::Serial);
+        assert!(
+            found.marked_by_one > 0 && found.dropped_by_one == 0,
+            "{found:?}"
+        );
+        let found = difference("fq_codel quantum 300", "codel ecn", Wire::Serial);
+        assert!(found.apart > Duration::ZERO, "{found:?}");
+    }
+
+    #[test]
+    fn what_still_waited_at_the_end_is_not_judged() {
+        let arrivals = arrivals();
+        let spec = QueueSpec::parse("pfifo").unwrap();
+        let left = replay(&spec, &arrivals, ETHERNET, Wire::Serial, Open::default());
+        let found = Difference::between(400, [&left[..150], &left]);
+        assert_eq!((found.packets, found.packets_apart()), (150, 0));
+        // One that is missing in between was dropped.
+        let mut holed = left[..150].to_vec();
+        holed.remove(70);
+        let found = Difference::between(400, [&holed, &left]);
+        assert_eq!((found.dropped, found.dropped_by_one), ([1, 0], 1));
     }
 }

@@ -606,8 +606,10 @@ mod tests {
 
     #[test]
     fn a_class_has_its_rates_and_a_filter_its_code_point() {
-        let all = of("rate 50Mbit queue htb class voice rate 8Mbit burst 4000 prio 2 dscp 46 \
-                      class rest rate 8Mbit")
+        let all = of(
+            "rate 50Mbit queue htb class voice rate 8Mbit burst 4000 prio 2 dscp 46 \
+                      class rest rate 8Mbit",
+        )
         .unwrap();
         // tc_htb_glob: what no filter takes goes to the second class.
         let global = attribute(&all[1].options, 2).unwrap();

@@ -5,8 +5,8 @@
 //! over a [`Tun`](super::Tun), but wait with the time of their arrival until the path asks,
 //! and go in at the time that the path has given them, by a timer of the kernel's.
 
-use narrows_linux::system_calls::without_offloads;
 use narrows_linux::TcPlace;
+use narrows_linux::system_calls::without_offloads;
 use narrows_linux::timed_socket::TimedSocket;
 use netlink_packet_route::link::{LinkAttribute, LinkFlags};
 
