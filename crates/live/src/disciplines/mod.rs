@@ -7,6 +7,7 @@
 
 mod cake;
 mod counters;
+mod netem;
 mod options;
 mod schedulers;
 mod translate;
