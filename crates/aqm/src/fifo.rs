@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use narrows_core::{DropCause, EntityId, Outlet, Packet, Queue, QueueCounts};
+use narrows_core::{Backlog, DropCause, EntityId, Outlet, Packet, Queue, QueueCounts};
 use narrows_units::{
     Bytes, Duration, Instant, Parameter, ParameterKind, Rng, Word, WordError, WordWriter, Words,
 };
@@ -148,6 +148,10 @@ impl Queue for Fifo {
 
     fn next_dequeue(&self, now: Instant) -> Option<Instant> {
         self.waiting.next_dequeue(now)
+    }
+
+    fn waiting_mut(&mut self) -> Option<&mut Backlog> {
+        Some(&mut self.waiting.meter.counts.backlog)
     }
 
     fn counts(&self) -> QueueCounts {

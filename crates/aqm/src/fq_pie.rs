@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 
-use narrows_core::{DropCause, EntityId, MarkCause, Outlet, Packet, Queue, QueueCounts};
+use narrows_core::{Backlog, DropCause, EntityId, MarkCause, Outlet, Packet, Queue, QueueCounts};
 use narrows_units::{
     Bytes, Duration, Instant, Parameter, ParameterKind, Rng, Word, WordError, WordWriter, Words,
 };
@@ -362,6 +362,10 @@ impl Queue for FqPie {
             false => Duration::from_nanos(1),
         };
         self.next_update = jiffies::expiry(now, pause);
+    }
+
+    fn waiting_mut(&mut self) -> Option<&mut Backlog> {
+        Some(&mut self.meter.counts.backlog)
     }
 
     fn counts(&self) -> QueueCounts {

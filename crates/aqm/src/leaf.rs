@@ -19,8 +19,11 @@ pub(crate) fn read(words: &mut Words<'_>) -> Result<QueueSpec, WordError> {
 /// `qdisc_peek_dequeued` does (include/net/sch_generic.h v6.17): it still counts as waiting.
 pub(crate) struct Leaf {
     queue: Box<dyn Queue>,
-    /// Its length as the link counts it stands beside it.
-    peeked: Option<(Box<Packet>, u32)>,
+    held: Option<Box<Packet>>,
+    /// The length, as the link counts it, of the packet that was looked at last, taken off or not.
+    seen: Option<u32>,
+    /// Whether the queue itself goes on counting the packet that was taken off.
+    counts_held: bool,
     overhead: u32,
 }
 
@@ -29,9 +32,12 @@ impl Leaf {
     /// seeded by a draw of its queue's.
     pub fn new(spec: &QueueSpec, entity: EntityId, link: LinkFacts, rng: &mut Rng) -> Self {
         let own = Rng::for_name(rng.draw_u64(), "leaf");
+        let mut queue = spec.build(entity, link, own);
         Self {
-            queue: spec.build(entity, link, own),
-            peeked: None,
+            counts_held: queue.waiting_mut().is_some(),
+            queue,
+            held: None,
+            seen: None,
             overhead: link.overhead,
         }
     }
@@ -44,35 +50,47 @@ impl Leaf {
     /// The length of the packet that leaves next, as the link counts it; it stays. Nothing
     /// where the queue gives none now.
     pub fn peek(&mut self, now: Instant, out: &mut Outlet<'_>) -> Option<u32> {
-        if self.peeked.is_none() {
-            let packet = self.queue.dequeue(now, out)?;
-            let length = packet.len() + self.overhead;
-            self.peeked = Some((packet, length));
+        if self.held.is_none() {
+            self.seen = self.queue.peek(now, out);
+            if self.seen.is_none() {
+                let packet = self.queue.dequeue(now, out)?;
+                let length = packet.len() + self.overhead;
+                if let Some(waiting) = self.queue.waiting_mut() {
+                    waiting.packets += 1;
+                    waiting.bytes += u64::from(length);
+                }
+                (self.held, self.seen) = (Some(packet), Some(length));
+            }
         }
-        self.peeked.as_ref().map(|(_, length)| *length)
+        self.seen
     }
 
     /// The packet that leaves next.
     pub fn dequeue(&mut self, now: Instant, out: &mut Outlet<'_>) -> Option<Box<Packet>> {
-        match self.peeked.take() {
-            Some((packet, _)) => Some(packet),
-            None => self.queue.dequeue(now, out),
+        let seen = self.seen.take();
+        let Some(packet) = self.held.take() else {
+            return self.queue.dequeue(now, out);
+        };
+        if let Some(waiting) = self.queue.waiting_mut() {
+            waiting.packets -= 1;
+            waiting.bytes -= u64::from(seen.unwrap_or_default());
         }
+        Some(packet)
     }
 
-    /// The length of the packet that was taken off to be looked at.
+    /// The length of the packet that was looked at.
     pub fn peeked(&self) -> Option<u32> {
-        self.peeked.as_ref().map(|(_, length)| *length)
+        self.seen
     }
 
     /// Whether a packet waits.
     pub fn is_empty(&self) -> bool {
-        self.peeked.is_none() && self.queue.backlog().packets == 0
+        self.held.is_none() && self.queue.backlog().packets == 0
     }
 
     /// When it may give a packet, if it holds any.
     pub fn next_dequeue(&self, now: Instant) -> Option<Instant> {
-        match self.peeked {
+        match self.held {
             Some(_) => Some(now),
             None => self.queue.next_dequeue(now),
         }
@@ -93,9 +111,9 @@ impl Leaf {
     /// What waits, the packet that was looked at among it, and what was marked and dropped.
     pub fn counts(&self) -> QueueCounts {
         let mut counts = self.queue.counts();
-        if let Some((_, length)) = self.peeked {
+        if self.held.is_some() && !self.counts_held {
             counts.backlog.packets += 1;
-            counts.backlog.bytes += u64::from(length);
+            counts.backlog.bytes += u64::from(self.seen.unwrap_or_default());
         }
         counts
     }

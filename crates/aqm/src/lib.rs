@@ -62,6 +62,7 @@ pub mod prio;
 mod priority;
 mod reading;
 pub mod red;
+pub mod replay;
 mod rounds;
 pub mod sfq;
 #[macro_use]

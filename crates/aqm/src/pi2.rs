@@ -17,7 +17,7 @@
 
 use std::fmt;
 
-use narrows_core::{DropCause, EntityId, MarkCause, Outlet, Packet, Queue, QueueCounts};
+use narrows_core::{Backlog, DropCause, EntityId, MarkCause, Outlet, Packet, Queue, QueueCounts};
 use narrows_units::{
     Draw, Duration, Instant, Parameter, ParameterKind, Rng, Value, Word, WordError, WordWriter,
     Words,
@@ -425,6 +425,10 @@ impl Queue for Pi2 {
         let delay = oldest.map_or(0, |p| now.since(p.held_since).as_nanos());
         self.pi.update(delay);
         self.next_update = now + self.config.tupdate;
+    }
+
+    fn waiting_mut(&mut self) -> Option<&mut Backlog> {
+        Some(&mut self.waiting.meter.counts.backlog)
     }
 
     fn counts(&self) -> QueueCounts {

@@ -227,6 +227,11 @@ impl Queue for Prio {
         None
     }
 
+    /// A packet of a band before may still come first (`prio_peek`).
+    fn peek(&mut self, now: Instant, out: &mut Outlet<'_>) -> Option<u32> {
+        self.bands.iter_mut().find_map(|band| band.peek(now, out))
+    }
+
     fn next_dequeue(&self, now: Instant) -> Option<Instant> {
         leaf::earliest(self.bands.iter().map(|band| band.next_dequeue(now)))
     }

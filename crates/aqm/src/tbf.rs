@@ -516,4 +516,36 @@ mod tests {
         assert!(b.queue.change(ms(1), "limit 5").is_err());
         assert!(b.queue.change(ms(1), "queue (codel)").is_err());
     }
+
+    #[test]
+    fn a_packet_that_was_looked_at_counts_and_a_better_band_overtakes_it() {
+        // 86 bytes of tokens are left after the first frame, so that the second one waits.
+        let words = "tbf rate 1Mbit burst 1600 limit 1Mb queue";
+        let taken = |leaf: &str| {
+            let mut b = queue(&format!("{words} ({leaf})"), None);
+            let take = |b: &mut Bench| b.take(ms(1)).is_some();
+            assert!(b.offer(ms(1), 1, NotEct, 1_514).1 && take(&mut b));
+            assert!(b.offer(ms(1), 1, NotEct, 1_514).1 && !take(&mut b));
+            (0..4)
+                .filter(|_| b.offer(ms(1), 1, NotEct, 1_514).1)
+                .count()
+        };
+        for leaf in [
+            "pfifo limit 3",
+            "codel limit 3",
+            "sfq limit 3",
+            "pie limit 3",
+            "fq_pie limit 3",
+        ] {
+            assert_eq!(taken(leaf), 2, "{leaf}");
+        }
+        let mut b = queue(&format!("{words} (prio)"), None);
+        b.offer_class(ms(1), 1, 0, 1_514);
+        assert_eq!(b.take(ms(1)).map(|t| t.flow), Some(1));
+        b.offer_class(ms(1), 2, 0, 1_514);
+        assert!(b.take(ms(1)).is_none());
+        b.offer_class(ms(1), 3, 0x10, 1_514);
+        assert_eq!(b.take(ms(20)).map(|t| t.flow), Some(3));
+        assert_eq!(b.take(ms(40)).map(|t| t.flow), Some(2));
+    }
 }

@@ -67,6 +67,20 @@ pub trait Queue: Send {
     /// The packet to send now, if any; may drop or mark on the way.
     fn dequeue(&mut self, now: Instant, out: &mut Outlet<'_>) -> Option<Box<Packet>>;
 
+    /// The length, as the link counts it, of the packet that [`dequeue`](Self::dequeue) would
+    /// give now, which stays: another one may still overtake it. `None` where nothing waits, or
+    /// where only taking a packet off shows which one it is.
+    fn peek(&mut self, _now: Instant, _out: &mut Outlet<'_>) -> Option<u32> {
+        None
+    }
+
+    /// Where it counts what waits, if its limits count a packet that a queue around it has
+    /// taken off to look at (Linux's `qdisc_peek_dequeued`): that one adds it and takes it off
+    /// again.
+    fn waiting_mut(&mut self) -> Option<&mut Backlog> {
+        None
+    }
+
     /// When [`dequeue`](Self::dequeue) may succeed although nothing is
     /// enqueued in between: `now` if it may at once, `None` if the queue is
     /// empty.

@@ -53,7 +53,7 @@ pub use interfaces::{
     Device, LOOPBACK, Route, Veth, own_segments, remove_own_device, set_own_segments,
 };
 pub use namespace::Namespace;
-pub use queues::Qdisc;
+pub use queues::{Qdisc, TcId, TcKind, TcPlace};
 pub use random::random_bytes;
 pub use run_id::{NoRunId, RUN_VARIABLE, RunId};
 pub use stop::{Stop, Wait, wake_sharply};

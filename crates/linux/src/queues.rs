@@ -21,6 +21,47 @@ pub struct Qdisc<'a> {
     pub nested: bool,
 }
 
+/// Major and minor number of a discipline or a class, as tc writes them: `1:` is (1, 0).
+pub type TcId = (u16, u16);
+
+/// What is put on a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TcKind {
+    /// A queueing discipline.
+    Queue,
+    /// A class of one.
+    Class,
+    /// A filter, of those with a lower priority the first, for packets of a protocol
+    /// (`ETH_P_IP` and its like, linux/if_ether.h).
+    Filter {
+        /// Its place among the filters of a discipline.
+        priority: u16,
+        /// Which packets it looks at.
+        protocol: u16,
+    },
+}
+
+/// Where it is put.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TcPlace {
+    /// What it is.
+    pub kind: TcKind,
+    /// What it is attached to.
+    pub parent: TcId,
+    /// Its own number; of a filter (0, 0).
+    pub id: TcId,
+}
+
+impl TcPlace {
+    /// The device's own discipline, as `1:`.
+    pub const ROOT: Self = Self {
+        kind: TcKind::Queue,
+        // TC_H_ROOT of linux/pkt_sched.h.
+        parent: (u16::MAX, u16::MAX),
+        id: (1, 0),
+    };
+}
+
 impl Namespace {
     /// Whether the kernel knows the queueing discipline `kind`, found by
     /// putting one on a device and taking it off again.
@@ -49,31 +90,33 @@ impl Namespace {
         }
     }
 
-    /// Puts `discipline` on a device: as its root, or inside of the one that
-    /// is there.
+    /// Puts `part` on a device: a discipline, a class of one, or what leads packets to a class.
     ///
     /// # Errors
     /// What the kernel says.
-    pub fn put_queue(&self, device: u32, discipline: Qdisc<'_>, inside: bool) -> io::Result<()> {
+    pub fn put_queue(&self, device: u32, part: Qdisc<'_>, place: TcPlace) -> io::Result<()> {
         // TCA_OPTIONS and NLA_F_NESTED of linux/rtnetlink.h, linux/netlink.h.
         const OPTIONS: u16 = 2;
         const NESTED: u16 = 0x8000;
-        let kind = OPTIONS | if discipline.nested { NESTED } else { 0 };
+        let kind = OPTIONS | if part.nested { NESTED } else { 0 };
+        let handle = |(major, minor)| TcHandle { major, minor };
         let mut message = TcMessage::default();
         message.header.index = device as i32;
-        // The only class of a token bucket is its first (`tbf_walk`).
-        (message.header.parent, message.header.handle) = match inside {
-            false => (TcHandle::ROOT, TcHandle { major: 1, minor: 0 }),
-            true => (
-                TcHandle { major: 1, minor: 1 },
-                TcHandle { major: 2, minor: 0 },
-            ),
-        };
+        message.header.parent = handle(place.parent);
+        message.header.handle = handle(place.id);
+        if let TcKind::Filter { priority, protocol } = place.kind {
+            // Both in one word, the protocol as it is on the wire (net/sched/cls_api.c).
+            message.header.info = u32::from(priority) << 16 | u32::from(protocol.to_be());
+        }
         message.attributes = vec![
-            TcAttribute::Kind(discipline.kind.to_owned()),
-            TcAttribute::Other(DefaultNla::new(kind, discipline.options.to_vec())),
+            TcAttribute::Kind(part.kind.to_owned()),
+            TcAttribute::Other(DefaultNla::new(kind, part.options.to_vec())),
         ];
-        let put = RouteNetlinkMessage::NewQueueDiscipline(message);
+        let put = match place.kind {
+            TcKind::Queue => RouteNetlinkMessage::NewQueueDiscipline(message),
+            TcKind::Class => RouteNetlinkMessage::NewTrafficClass(message),
+            TcKind::Filter { .. } => RouteNetlinkMessage::NewTrafficFilter(message),
+        };
         self.order(put, NLM_F_CREATE | NLM_F_EXCL)
     }
 

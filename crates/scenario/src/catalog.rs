@@ -53,6 +53,8 @@ const FILES: &[(&str, &str)] = files![
     "efm/rtt.toml",
     "efm/traffic.toml",
     "fq-codel.toml",
+    "kernel/controls.toml",
+    "kernel/queues.toml",
     "kernel/random-paths.toml",
     "kernel/s1.toml",
     "kernel/s6.toml",

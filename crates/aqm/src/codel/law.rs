@@ -193,7 +193,9 @@ impl Codel {
     fn begin_episode(&mut self, params: &Params, now: Ticks) {
         self.dropping = true;
         let gained = self.count.wrapping_sub(self.last_count);
-        let recent = now < self.drop_next + MEMORY_INTERVALS * params.interval;
+        // Before the first episode there is none to take up, however young the clock is.
+        let recent =
+            self.last_count > 0 && now < self.drop_next + MEMORY_INTERVALS * params.interval;
         if gained > 1 && recent {
             self.count = gained;
             self.newton_step();
@@ -312,5 +314,12 @@ mod tests {
         let interval = ticks(100_000_000);
         assert_eq!(resumed(16 * interval - 1), 20);
         assert_eq!(resumed(16 * interval), 1);
+        // An overflow counts signals before the first episode, which takes up nothing.
+        let mut fresh = Codel {
+            count: 8,
+            ..Codel::default()
+        };
+        fresh.begin_episode(&params, interval);
+        assert_eq!((fresh.count, fresh.drop_next > interval), (1, true));
     }
 }

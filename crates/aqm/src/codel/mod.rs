@@ -11,7 +11,7 @@ mod law;
 
 use std::fmt;
 
-use narrows_core::{DropCause, EntityId, Outlet, Packet, Queue, QueueCounts};
+use narrows_core::{Backlog, DropCause, EntityId, Outlet, Packet, Queue, QueueCounts};
 use narrows_units::{
     Duration, Instant, Parameter, ParameterKind, Rng, Word, WordError, WordWriter, Words,
 };
@@ -221,6 +221,10 @@ impl Queue for CodelQueue {
 
     fn next_dequeue(&self, now: Instant) -> Option<Instant> {
         self.waiting.next_dequeue(now)
+    }
+
+    fn waiting_mut(&mut self) -> Option<&mut Backlog> {
+        Some(&mut self.waiting.meter.counts.backlog)
     }
 
     fn counts(&self) -> QueueCounts {

@@ -25,7 +25,7 @@ pub(crate) mod pi;
 
 use std::collections::VecDeque;
 
-use narrows_core::{DropCause, EntityId, MarkCause, Outlet, Packet, Queue, QueueCounts};
+use narrows_core::{Backlog, DropCause, EntityId, MarkCause, Outlet, Packet, Queue, QueueCounts};
 use narrows_units::{Draw, Duration, Instant, Rng, WordError};
 use narrows_wire::{Ecn, ip};
 
@@ -410,6 +410,10 @@ impl Queue for DualPi2 {
             Variant::Linux | Variant::Rfc9332 => now + self.config.tupdate,
             Variant::Linux2020 => jiffies::expiry(now, self.config.tupdate),
         };
+    }
+
+    fn waiting_mut(&mut self) -> Option<&mut Backlog> {
+        Some(&mut self.meter.counts.backlog)
     }
 
     fn counts(&self) -> QueueCounts {

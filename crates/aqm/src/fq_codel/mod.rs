@@ -8,7 +8,7 @@ mod config;
 
 use std::collections::VecDeque;
 
-use narrows_core::{DropCause, EntityId, Outlet, Packet, Queue, QueueCounts};
+use narrows_core::{Backlog, DropCause, EntityId, Outlet, Packet, Queue, QueueCounts};
 use narrows_units::{Instant, Rng, WordError};
 
 pub use config::FqCodelConfig;
@@ -189,6 +189,10 @@ impl Queue for FqCodel {
 
     fn next_dequeue(&self, now: Instant) -> Option<Instant> {
         (self.meter.counts.backlog.packets > 0).then_some(now)
+    }
+
+    fn waiting_mut(&mut self) -> Option<&mut Backlog> {
+        Some(&mut self.meter.counts.backlog)
     }
 
     fn counts(&self) -> QueueCounts {

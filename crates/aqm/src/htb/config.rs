@@ -102,12 +102,12 @@ impl Class for HtbClass {
 
 impl HtbClass {
     /// Rate up to which it borrows.
-    pub(super) fn ceiling(&self) -> Rate {
+    pub fn ceiling(&self) -> Rate {
         self.ceil.unwrap_or(self.rate)
     }
 
     /// Tokens in ns that its buckets hold: at its rate, at its ceil.
-    pub(super) fn buckets(&self) -> (i64, i64) {
+    pub fn buckets(&self) -> (i64, i64) {
         let of = |rate: Rate, bytes: Option<u32>| {
             let usual = rate.as_bytes() / 1_000_000_000 + FRAME;
             bucket(rate, bytes.map_or(usual, u64::from))
@@ -122,11 +122,14 @@ impl HtbClass {
     }
 }
 
-/// A bucket of `bytes` at `rate` in ns: tc hands it over in whole ticks of 64 ns
+/// Ns of a tick of tc (`PSCHED_SHIFT`, include/net/pkt_sched.h).
+pub const TICK_NS: i64 = 64;
+
+/// A bucket of `bytes` at `rate` in ns: tc hands it over in whole ticks
 /// (`tc_calc_xmittime`).
 fn bucket(rate: Rate, bytes: u64) -> i64 {
     let ticks = u128::from(bytes) * 15_625_000 / u128::from(rate.as_bytes().max(1));
-    (ticks.min(1 << 50) as i64) << 6
+    ticks.min(1 << 50) as i64 * TICK_NS
 }
 
 /// Parameters of `htb`.
@@ -164,7 +167,7 @@ impl HtbConfig {
     }
 
     /// Classes that packets wait in.
-    pub(super) fn leaves(&self) -> impl Iterator<Item = &HtbClass> + Clone {
+    pub fn leaves(&self) -> impl Iterator<Item = &HtbClass> + Clone {
         self.classes.iter().filter(|class| self.is_leaf(class))
     }
 

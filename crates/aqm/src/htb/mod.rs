@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 use narrows_core::{EntityId, Outlet, Packet, Queue, QueueCounts};
 use narrows_units::{Duration, Instant, Rate, Rng, WordError};
 
-pub use config::{HtbClass, HtbConfig};
+pub use config::{HtbClass, HtbConfig, TICK_NS};
 use config::{LEVELS, PRIORITIES};
 
 use crate::classes::{self, ByDscp, Class as _};

@@ -9,7 +9,7 @@ pub(crate) mod control;
 
 use std::fmt;
 
-use narrows_core::{DropCause, EntityId, MarkCause, Outlet, Packet, Queue, QueueCounts};
+use narrows_core::{Backlog, DropCause, EntityId, MarkCause, Outlet, Packet, Queue, QueueCounts};
 use narrows_units::{
     Duration, Instant, Parameter, ParameterKind, Rng, Word, WordError, WordWriter, Words,
 };
@@ -274,6 +274,10 @@ impl Queue for PieQueue {
     fn tick(&mut self, now: Instant) {
         self.pie.update(&self.config, self.waiting.bytes());
         self.next_update = jiffies::expiry(now, self.config.tupdate);
+    }
+
+    fn waiting_mut(&mut self) -> Option<&mut Backlog> {
+        Some(&mut self.waiting.meter.counts.backlog)
     }
 
     fn counts(&self) -> QueueCounts {

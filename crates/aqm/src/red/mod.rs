@@ -13,7 +13,7 @@ mod law;
 
 use std::fmt;
 
-use narrows_core::{DropCause, EntityId, MarkCause, Outlet, Packet, Queue, QueueCounts};
+use narrows_core::{Backlog, DropCause, EntityId, MarkCause, Outlet, Packet, Queue, QueueCounts};
 use narrows_units::{
     Bytes, Duration, Instant, Parameter, ParameterKind, Rate, Rng, Word, WordError, WordWriter,
     Words,
@@ -431,6 +431,10 @@ impl Queue for RedQueue {
             red.adapt(now);
         }
         self.next_adaptation = jiffies::expiry(now, jiffies::HALF_SECOND);
+    }
+
+    fn waiting_mut(&mut self) -> Option<&mut Backlog> {
+        Some(&mut self.waiting.meter.counts.backlog)
     }
 
     fn counts(&self) -> QueueCounts {

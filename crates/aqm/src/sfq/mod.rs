@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 
-use narrows_core::{DropCause, EntityId, Outlet, Packet, Queue, QueueCounts};
+use narrows_core::{Backlog, DropCause, EntityId, Outlet, Packet, Queue, QueueCounts};
 use narrows_units::{
     Bytes, Duration, Instant, Parameter, ParameterKind, Rng, Word, WordError, WordWriter, Words,
 };
@@ -472,6 +472,10 @@ impl Queue for Sfq {
         self.perturbed = true;
         let period = Duration::from_secs(u64::from(self.config.perturb));
         self.next_perturb = Some(now + period);
+    }
+
+    fn waiting_mut(&mut self) -> Option<&mut Backlog> {
+        Some(&mut self.meter.counts.backlog)
     }
 
     fn counts(&self) -> QueueCounts {

@@ -2,6 +2,9 @@
 //! skipped, with a line on standard error; `narrows kernel build` builds one. With
 //! NARROWS_KERNEL_TEST set they fail instead (`make kernel-test`).
 
+mod controls;
+mod queues;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -63,7 +63,9 @@ impl KernelQueue {
                 counted.bytes = stats.bytes;
                 counted.drops = stats.drops;
             }
-            counted.marks = counted.marks.or(stats.marks);
+            if let Some(marks) = stats.marks {
+                *counted.marks.get_or_insert(0) += marks;
+            }
         }
         Ok(counted)
     }
@@ -182,7 +184,10 @@ impl QdiscStats {
                 .and_then(|all| long(all, 0))
                 .or(word(basic, 8).map(u64::from))?,
             drops: word(queue, 8)?.into(),
-            marks: marks_at(kind).and_then(|at| word(app, at)).map(u64::from),
+            marks: match kind {
+                "cake" => cake_marks(app),
+                _ => marks_at(kind).and_then(|at| word(app, at)).map(u64::from),
+            },
         })
     }
 }
@@ -199,6 +204,21 @@ fn marks_at(kind: &str) -> Option<usize> {
         _ => None,
     }
 }
+
+/// What all tins of cake have marked: TCA_CAKE_STATS_TIN_STATS 10, in which each tin is an
+/// attribute with TCA_CAKE_TIN_STATS_ECN_MARKED_PACKETS 8 in it.
+fn cake_marks(app: &[u8]) -> Option<u64> {
+    let tins = attribute(app, 10)?;
+    let each = (1..=MOST_TINS).map_while(|tin| attribute(tins, tin));
+    Some(
+        each.filter_map(|tin| word(attribute(tin, 8)?, 0))
+            .map(u64::from)
+            .sum(),
+    )
+}
+
+/// Tins of cake at most (`CAKE_MAX_TINS`, net/sched/sch_cake.c), which count from 1.
+const MOST_TINS: u16 = 8;
 
 fn word(bytes: &[u8], at: usize) -> Option<u32> {
     bytes
@@ -252,6 +272,15 @@ mod tests {
         assert_eq!((read.bytes, read.packets), (7_000_000_000, 5));
         assert_eq!((read.drops, read.marks), (9, Some(42)));
         assert_eq!(QdiscStats::of(&message("pfifo", &[])).unwrap().marks, None);
+    }
+
+    #[test]
+    fn marks_of_cake_are_those_of_all_its_tins() {
+        let tin = |marks: u32| attribute(8, &marks.to_ne_bytes());
+        let tins = [attribute(1, &tin(5)), attribute(2, &tin(37))].concat();
+        let app = [attribute(2, &[0; 4]), attribute(10, &tins)].concat();
+        assert_eq!(cake_marks(&app), Some(42));
+        assert_eq!(cake_marks(&app[..8]), None);
     }
 
     #[test]

@@ -7,9 +7,11 @@
 
 mod cake;
 mod counters;
+mod netem;
 mod options;
 mod schedulers;
 mod translate;
+mod tree;
 
 pub(crate) use counters::{Counted, KernelQueue, Watching};
 pub(crate) use translate::{Discipline, Timers, translate};

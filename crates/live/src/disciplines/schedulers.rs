@@ -74,19 +74,13 @@ fn priorities(bands: u8, map: &[u8; 16]) -> Vec<u8> {
     bytes
 }
 
-pub(super) fn prio(config: &prio::PrioConfig) -> Result<Discipline, String> {
-    if !config.queues.is_empty() {
-        return Err("`band … queue` of prio is not handed to the kernel".to_owned());
-    }
+pub(super) fn prio(config: &prio::PrioConfig) -> Discipline {
     let options = priorities(config.bands, &config.priomap);
-    Ok(Discipline::structure("prio", Options::raw(options)))
+    Discipline::structure("prio", Options::raw(options))
 }
 
 /// `tbf` with a bfifo of `limit` bytes: TCA_TBF_PRATE64 5, TCA_TBF_PBURST 7 beside.
-pub(super) fn tbf(config: &tbf::TbfConfig) -> Result<Discipline, String> {
-    if config.queue.is_some() {
-        return Err("`queue (…)` of tbf is not handed to the kernel".to_owned());
-    }
+pub(super) fn tbf(config: &tbf::TbfConfig) -> Discipline {
     let rate = config.rate.as_bytes();
     let peak = config.peakrate.map(Rate::as_bytes);
     let limit = u32::try_from(config.limit_bytes()).unwrap_or(u32::MAX);
@@ -103,8 +97,5 @@ pub(super) fn tbf(config: &tbf::TbfConfig) -> Result<Discipline, String> {
     if let Some(peak) = peak {
         options = options.with_u64(5, peak);
     }
-    Ok(Discipline::attributes(
-        "tbf",
-        options.with_some(7, config.mtu),
-    ))
+    Discipline::attributes("tbf", options.with_some(7, config.mtu))
 }

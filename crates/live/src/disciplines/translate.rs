@@ -5,15 +5,16 @@
 
 use narrows_aqm::dualpi2::{StepThreshold, Variant};
 use narrows_aqm::{QueueSpec, codel, dualpi2, fq_codel, fq_pie, pie, red};
-use narrows_linux::{Qdisc, is_virtual_time};
-use narrows_path::netem::{Distribution, LossSpec};
-use narrows_path::{DEFAULT_OVERHEAD, NetemSpec, Percent, RateSpec};
+use narrows_linux::{Qdisc, TcPlace, is_virtual_time};
+use narrows_path::{DEFAULT_OVERHEAD, RateSpec};
 use narrows_scenario::ElementSpec;
 use narrows_units::Duration;
 
 use super::cake;
+use super::netem::netem;
 use super::options::Options;
 use super::schedulers::{self, rate_spec};
+use super::tree::{self, Tree};
 
 /// Bytes of the Ethernet header, which the kernel counts on a veth device.
 const ETHERNET: u32 = DEFAULT_OVERHEAD;
@@ -49,7 +50,7 @@ impl Timers {
 }
 
 /// Packets that netem holds where the words set no limit: as many as come.
-const NO_LIMIT: u32 = 1_000_000;
+pub(super) const NO_LIMIT: u32 = 1_000_000;
 
 /// A queueing discipline to put on a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,6 +61,8 @@ pub(crate) struct Discipline {
     pub options: Vec<u8>,
     /// Whether that holds attributes alone.
     pub nested: bool,
+    /// Where it is put: the device's own if nothing else was said.
+    pub place: TcPlace,
 }
 
 impl Discipline {
@@ -77,6 +80,7 @@ impl Discipline {
             kind,
             options: options.into_bytes(),
             nested: true,
+            place: TcPlace::ROOT,
         }
     }
 
@@ -97,12 +101,13 @@ impl Discipline {
             kind,
             options: options.into_bytes(),
             nested: false,
+            place: TcPlace::ROOT,
         }
     }
 }
 
-/// The disciplines of an element on a link with `mtu` bytes of IP, the outer
-/// one first, each inside of the one before.
+/// The disciplines of an element on a link with `mtu` bytes of IP, with their classes and
+/// filters, in the order in which they are put on a device.
 ///
 /// # Errors
 /// What of the element the kernel has no discipline for, as the end of a
@@ -113,7 +118,11 @@ pub(crate) fn translate(
     timers: Timers,
 ) -> Result<Vec<Discipline>, String> {
     match spec {
-        ElementSpec::Rate(rate) => Ok(vec![bucket(rate, mtu, timers)?, queue(&rate.queue, mtu)?]),
+        ElementSpec::Rate(rate) => {
+            let mut tree = Tree::of(bucket(rate, mtu, timers)?, mtu);
+            tree.queue(&rate.queue, (1, 1))?;
+            Ok(tree.into_parts())
+        }
         ElementSpec::Netem(spec) => Ok(vec![netem(spec)?]),
         other @ (ElementSpec::Trace(_)
         | ElementSpec::Remark(_)
@@ -154,7 +163,8 @@ fn bucket(spec: &RateSpec, mtu: u32, timers: Timers) -> Result<Discipline, Strin
     Ok(Discipline::attributes("tbf", options))
 }
 
-fn queue(spec: &QueueSpec, mtu: u32) -> Result<Discipline, String> {
+/// A queue's own discipline, without what is in it.
+pub(super) fn queue(spec: &QueueSpec, mtu: u32) -> Result<Discipline, String> {
     Ok(match spec {
         QueueSpec::Pfifo(fifo) => {
             let limit = fifo.limit.map_or(1_000, |l| l.get() as u32);
@@ -174,14 +184,10 @@ fn queue(spec: &QueueSpec, mtu: u32) -> Result<Discipline, String> {
         QueueSpec::FqPie(config) => fq_pie(config),
         QueueSpec::Fq(config) => schedulers::fq(config),
         QueueSpec::Sfq(config) => schedulers::sfq(config),
-        QueueSpec::Prio(config) => schedulers::prio(config)?,
-        QueueSpec::Tbf(config) => schedulers::tbf(config)?,
-        other @ (QueueSpec::Drr(_) | QueueSpec::Htb(_)) => {
-            let kind = other.kind();
-            return Err(format!(
-                "`queue {kind}` has classes, which are not handed to the kernel"
-            ));
-        }
+        QueueSpec::Prio(config) => schedulers::prio(config),
+        QueueSpec::Tbf(config) => schedulers::tbf(config),
+        QueueSpec::Drr(_) => Discipline::attributes("drr", Options::default()),
+        QueueSpec::Htb(config) => tree::htb(config),
         other @ (QueueSpec::CnqCodelAf(_)
         | QueueSpec::Cobalt(_)
         | QueueSpec::Pi2(_)
@@ -313,89 +319,14 @@ fn dualpi2(config: &dualpi2::DualPi2Config) -> Result<Discipline, String> {
     Ok(Discipline::attributes("dualpi2", options))
 }
 
-/// struct tc_netem_qopt (latency and jitter in ticks, which LATENCY64 and
-/// JITTER64 replace by ns; limit; loss; gap; duplicate), TCA_NETEM_CORR 1,
-/// REORDER 3, LOSS 5 (NETEM_LOSS_GE 2), ECN 7, LATENCY64 10, JITTER64 11.
-fn netem(spec: &NetemSpec) -> Result<Discipline, String> {
-    let refused = [
-        (spec.slot.is_some(), "slot"),
-        (spec.ordered, "ordered"),
-        (
-            !spec.jitter.is_zero() && spec.distribution != Distribution::Uniform,
-            "distribution",
-        ),
-        (
-            matches!(spec.loss, LossSpec::FourState { .. }),
-            "loss state",
-        ),
-    ];
-    if let Some((_, word)) = refused.iter().find(|(there, _)| *there) {
-        return Err(format!("`netem … {word}` is not handed to the kernel"));
-    }
-    let (loss, loss_correlation) = match spec.loss {
-        LossSpec::Random {
-            chance,
-            correlation,
-        } => (word(chance), word(correlation)),
-        _ => (0, 0),
-    };
-    let mut options = Options::words(&[
-        0,
-        spec.limit.unwrap_or(NO_LIMIT),
-        loss,
-        spec.gap,
-        word(spec.duplicate),
-        0,
-    ])
-    .with(
-        1,
-        &Options::words(&[
-            word(spec.delay_correlation),
-            loss_correlation,
-            word(spec.duplicate_correlation),
-        ])
-        .into_bytes(),
-    )
-    .with_u64(10, spec.delay.as_nanos())
-    .with_u64(11, spec.jitter.as_nanos());
-    if !spec.reorder.is_zero() {
-        let reorder = Options::words(&[word(spec.reorder), word(spec.reorder_correlation)]);
-        options = options.with(3, &reorder.into_bytes());
-    }
-    if let LossSpec::GilbertElliott {
-        p,
-        r,
-        bad_loss,
-        good_loss,
-    } = spec.loss
-    {
-        // struct tc_netem_gemodel: p, r, h (what passes in the bad state), k1.
-        let model = [
-            word(p),
-            word(r),
-            word(bad_loss.complement()),
-            word(good_loss),
-        ];
-        let model = Options::words(&model).into_bytes();
-        options = options.with(5, &Options::default().with(2, &model).into_bytes());
-    }
-    if spec.ecn {
-        options = options.with_u32(7, 1);
-    }
-    Ok(Discipline::structure("netem", options))
-}
-
-/// A probability as a part of 2³².
-fn word(percent: Percent) -> u32 {
-    u32::try_from(percent.threshold()).unwrap_or(u32::MAX)
-}
-
 pub(super) fn us(time: Duration) -> u32 {
     u32::try_from(time.as_nanos() / 1_000).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]
 mod tests {
+    use narrows_linux::TcKind;
+
     use super::*;
 
     fn of(words: &str) -> Result<Vec<Discipline>, String> {
@@ -549,6 +480,74 @@ mod tests {
     }
 
     #[test]
+    fn what_is_in_a_queue_is_put_behind_it_with_its_classes_and_filters() {
+        let places = |words: &str| {
+            let all = of(&format!("rate 50Mbit queue {words}")).unwrap();
+            let each = all.iter().skip(1).map(|part| {
+                let TcPlace { kind, parent, id } = part.place;
+                let kind = match kind {
+                    TcKind::Queue => "qdisc".to_owned(),
+                    TcKind::Class => "class".to_owned(),
+                    TcKind::Filter { priority, protocol } => format!("{priority} {protocol:#06x}"),
+                };
+                format!("{} {kind} {parent:?} {id:?}", part.kind)
+            });
+            each.collect::<Vec<_>>()
+        };
+        assert_eq!(
+            places("prio band 1 queue (tbf rate 1Mbit burst 2000 limit 9000 queue (codel))"),
+            [
+                "prio qdisc (1, 1) (2, 0)",
+                "tbf qdisc (2, 2) (3, 0)",
+                "codel qdisc (3, 1) (4, 0)"
+            ]
+        );
+        assert_eq!(
+            places("drr class ll dscp 46 quantum 3000 class rest"),
+            [
+                "drr qdisc (1, 1) (2, 0)",
+                "drr class (2, 0) (2, 1)",
+                "pfifo qdisc (2, 1) (3, 0)",
+                "u32 1 0x0800 (2, 0) (0, 0)",
+                "u32 2 0x86dd (2, 0) (0, 0)",
+                "drr class (2, 0) (2, 2)",
+                "pfifo qdisc (2, 2) (4, 0)",
+                "matchall 3 0x0003 (2, 0) (0, 0)"
+            ]
+        );
+        let tree = "htb class web parent all rate 1Mbit ceil 2Mbit class all rate 2Mbit";
+        assert_eq!(
+            places(tree),
+            [
+                "htb qdisc (1, 1) (2, 0)",
+                "htb class (2, 0) (2, 2)",
+                "htb class (2, 2) (2, 1)",
+                "pfifo qdisc (2, 1) (3, 0)"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_class_has_its_rates_and_a_filter_its_code_point() {
+        let all = of(
+            "rate 50Mbit queue htb class voice rate 8Mbit burst 4000 prio 2 dscp 46 \
+                      class rest rate 8Mbit",
+        )
+        .unwrap();
+        // tc_htb_glob: what no filter takes goes to the second class.
+        let global = attribute(&all[1].options, 2).unwrap();
+        assert_eq!(global[8..12], 2u32.to_ne_bytes());
+        let class = attribute(&all[2].options, 1).unwrap();
+        let word = |at: usize| u32::from_ne_bytes(class[at..at + 4].try_into().unwrap());
+        // 4000 bytes at a megabyte a second, in ticks of 64 ns; the same rate as ceil.
+        assert_eq!([8, 20, 24, 40].map(word), [1_000_000, 1_000_000, 62_500, 2]);
+        let filter = all.iter().find(|part| part.kind == "u32").unwrap();
+        assert_eq!(number(filter, 1), 2 << 16 | 1);
+        let key = attribute(&filter.options, 5).unwrap();
+        assert_eq!(key[16..24], [0, 0xfc, 0, 0, 0, 46 << 2, 0, 0]);
+    }
+
+    #[test]
     fn netem_has_its_delay_in_nanoseconds_and_its_loss_as_a_part_of_all_words() {
         let all = of("netem delay 10ms loss 50%").unwrap();
         assert_eq!(all[0].kind, "netem");
@@ -566,9 +565,8 @@ mod tests {
             ("rate 1Mbit queue dualpi2 variant rfc9332", "variant linux"),
             ("rate 1Mbit queue cnq_codel_af", "cnq_codel_af"),
             ("rate 1Mbit queue cobalt", "cobalt"),
-            ("rate 1Mbit queue drr class a", "classes"),
-            ("rate 1Mbit queue htb class a rate 1Mbit", "classes"),
-            ("rate 1Mbit queue prio band 0 queue (codel)", "band"),
+            ("rate 1Mbit queue drr class a queue (cobalt)", "cobalt"),
+            ("rate 1Mbit queue prio band 0 queue (pi2)", "pi2"),
             ("rate 1Mbit queue pi2", "pi2"),
             ("rate 1Mbit queue dualq", "dualq"),
             ("netem delay 10ms 1ms distribution normal", "distribution"),

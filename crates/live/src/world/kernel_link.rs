@@ -9,6 +9,7 @@
 //! Nobody on the link asks for addresses: both ends of a pair have the same
 //! hardware address and NOARP, so that each end accepts every packet.
 
+use narrows_linux::TcKind;
 use narrows_path::routes::Routes;
 use narrows_scenario::{HostIndex, LinkPlan, NamedElement, Plan};
 use netlink_packet_route::link::{LinkAttribute, LinkFlags};
@@ -181,10 +182,10 @@ fn put(
         reason,
     };
     let disciplines = translate(&element.spec, link.mtu, Timers::here()).map_err(refuse)?;
-    for (depth, discipline) in disciplines.iter().enumerate() {
+    for discipline in &disciplines {
         let kind = discipline.kind;
         namespace
-            .put_queue(device, discipline.as_qdisc(), depth > 0)
+            .put_queue(device, discipline.as_qdisc(), discipline.place)
             .map_err(|e| match e.raw_os_error() {
                 Some(libc::ENOENT) => refuse(format!(
                     "this kernel has no queueing discipline `{kind}` (as root: modprobe \
@@ -194,9 +195,10 @@ fn put(
                 _ => LiveError::refused(format!("{}: {kind}", element.name), e),
             })?;
     }
+    let queues = (disciplines.iter()).filter(|part| part.place.kind == TcKind::Queue);
     Ok(KernelQueue {
         element: element.name.clone(),
-        kinds: disciplines.iter().map(|d| d.kind).collect(),
+        kinds: queues.map(|part| part.kind).collect(),
         namespace: namespace.clone(),
         device,
     })

@@ -5,6 +5,7 @@
 //! over a [`Tun`](super::Tun), but wait with the time of their arrival until the path asks,
 //! and go in at the time that the path has given them, by a timer of the kernel's.
 
+use narrows_linux::TcPlace;
 use narrows_linux::system_calls::without_offloads;
 use narrows_linux::timed_socket::TimedSocket;
 use netlink_packet_route::link::{LinkAttribute, LinkFlags};
@@ -80,7 +81,7 @@ impl TimedPorts {
         here.put_queue(
             wire.far_index,
             Discipline::releases_at_times().as_qdisc(),
-            false,
+            TcPlace::ROOT,
         )
         .map_err(refused)?;
         Ok(TimedPort {
