@@ -2,7 +2,7 @@
 //! at which they arrived; and what the path says of those that were sent.
 
 use std::io::{IoSlice, IoSliceMut};
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use nix::cmsg_space;
@@ -59,6 +59,10 @@ pub struct PathReport {
     pub error: Errno,
     /// Of one that is too long: bytes of an IP packet that are not.
     pub mtu: Option<u32>,
+    /// Who says it, by ICMP; `None` where it is this host.
+    pub reporter: Option<IpAddr>,
+    /// Bytes of the datagram's payload that the report quotes, of which as many were read as there was room for.
+    pub quoted: usize,
 }
 
 impl DatagramSocket {
@@ -154,28 +158,44 @@ impl DatagramSocket {
         }
     }
 
-    /// The next thing that the path has said.
+    /// The next thing that the path has said; what it quotes of the datagram is read to `quote`.
     ///
     /// # Errors
     /// `EAGAIN` where there is none.
-    pub fn path_report(&self) -> nix::Result<Option<PathReport>> {
+    pub fn path_report(&self, quote: &mut [u8]) -> nix::Result<Option<PathReport>> {
         // With the time and the traffic class, which come before it.
         let mut control = cmsg_space!(TimeSpec, i32, libc::sock_extended_err, libc::sockaddr_in6);
         let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
         let fd = self.fd.as_raw_fd();
-        let message = recvmsg::<SockaddrStorage>(fd, &mut [], Some(&mut control), flags)?;
+        let mut slices = [IoSliceMut::new(quote)];
+        let message = recvmsg::<SockaddrStorage>(fd, &mut slices, Some(&mut control), flags)?;
+        let (to, quoted) = (message.address.and_then(socket_addr), message.bytes);
+        let by_icmp = |said: &libc::sock_extended_err| {
+            matches!(
+                said.ee_origin,
+                libc::SO_EE_ORIGIN_ICMP | libc::SO_EE_ORIGIN_ICMP6
+            )
+        };
         let said = message.cmsgs()?.filter_map(|part| match part {
-            ControlMessageOwned::Ipv4RecvErr(said, _)
-            | ControlMessageOwned::Ipv6RecvErr(said, _) => Some(said),
+            ControlMessageOwned::Ipv4RecvErr(said, by) => {
+                let by =
+                    by.map(|by| IpAddr::V4(Ipv4Addr::from_bits(u32::from_be(by.sin_addr.s_addr))));
+                Some((said, by.filter(|_| by_icmp(&said))))
+            }
+            ControlMessageOwned::Ipv6RecvErr(said, by) => {
+                let by = by.map(|by| IpAddr::V6(by.sin6_addr.s6_addr.into()));
+                Some((said, by.filter(|_| by_icmp(&said))))
+            }
             _ => None,
         });
-        let to = message.address.and_then(socket_addr);
-        Ok(said.last().map(|said| {
+        Ok(said.last().map(|(said, reporter)| {
             let error = Errno::from_raw(said.ee_errno as i32);
             PathReport {
                 to,
                 error,
                 mtu: (error == Errno::EMSGSIZE).then_some(said.ee_info),
+                reporter,
+                quoted,
             }
         }))
     }
@@ -191,7 +211,7 @@ pub fn socket_addr(address: SockaddrStorage) -> Option<SocketAddr> {
 
 #[cfg(test)]
 mod tests {
-    use std::net::{Ipv4Addr, Ipv6Addr, UdpSocket};
+    use std::net::{Ipv6Addr, UdpSocket};
 
     use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
@@ -246,13 +266,16 @@ mod tests {
         for ipv4 in versions() {
             let near = bound(ipv4);
             near.keep_path_reports().expect("kept");
-            assert_eq!(near.path_report(), Err(Errno::EAGAIN));
+            assert_eq!(near.path_report(&mut []), Err(Errno::EAGAIN));
             let nobody = address(&bound(ipv4));
             near.send(nobody, 0, b"abc").expect("sent");
             wait(&near);
-            let report = near.path_report().expect("one").expect("one");
+            let mut quote = [0; 8];
+            let report = near.path_report(&mut quote).expect("one").expect("one");
             assert_eq!(report.error, Errno::ECONNREFUSED);
             assert_eq!((report.to, report.mtu), (Some(nobody), None));
+            assert_eq!(report.reporter, Some(nobody.ip()));
+            assert_eq!(&quote[..report.quoted], b"abc");
         }
     }
 
@@ -278,9 +301,10 @@ mod tests {
         // What the device takes, with headers of IP and UDP.
         let fits = MTU as usize - 28;
         assert_eq!(near.send(far, 0, &vec![0; fits]), Ok(()));
-        assert_eq!(near.path_report(), Err(Errno::EAGAIN));
+        assert_eq!(near.path_report(&mut []), Err(Errno::EAGAIN));
         assert_eq!(near.send(far, 0, &vec![0; fits + 1]), Err(Errno::EMSGSIZE));
-        let report = near.path_report().expect("one").expect("one");
+        let report = near.path_report(&mut []).expect("one").expect("one");
         assert_eq!((report.error, report.mtu), (Errno::EMSGSIZE, Some(MTU)));
+        assert_eq!(report.reporter, None);
     }
 }

@@ -206,6 +206,11 @@ impl Discovery {
         Some(probe)
     }
 
+    /// Whether [`poll_probe`](Self::poll_probe) has a probe to send.
+    pub fn has_probe(&self) -> bool {
+        self.probed.is_some() && self.burst > 0
+    }
+
     /// When [`on_timeout`](Self::on_timeout) is to be called.
     pub fn timeout(&self) -> Option<Instant> {
         let timers = [self.probe_timer, self.confirmation_timer, self.raise_timer];

@@ -6,6 +6,10 @@
 //! [`Search`]; whether a path that carried large datagrams has stopped to is decided by a
 //! [`BlackHole`] detector. Time is an argument, nothing is drawn at random.
 //!
+//! [`Client`] and [`Server`] are the two ends of a tool by which paths are tried: a server that
+//! authenticates who asks and never sends more than came, and a client that has one search after
+//! the other find the MTU of the way there, and then looks at the way back.
+//!
 //! Sizes are those of the packetization layer's datagram, for UDP its payload: the packet less
 //! the headers of IP and UDP ([`Settings::headers`]).
 //!
@@ -33,15 +37,21 @@
 #![forbid(unsafe_code)]
 
 mod black_hole;
+mod client;
 mod discovery;
+mod message;
 mod report;
 mod search;
+mod server;
 mod settings;
 mod timer;
 
 pub use black_hole::{BlackHole, LossRule};
+pub use client::{Client, ClientSettings, Fate, Found, Stage, Step, Way};
 pub use discovery::{Counts, Discovery, Probe, Purpose, State};
+pub use message::{MESSAGE_LEN, Message, MessageKind, TOKEN_LEN};
 pub use report::{Effect, Report};
 pub use search::{Known, SEARCHES, Search};
+pub use server::{Server, ServerCounts, ServerSettings, Transmit};
 pub use settings::{Reports, Settings};
 pub use timer::{ProbeTimer, Timers};

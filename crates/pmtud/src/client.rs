@@ -1,0 +1,484 @@
+//! The client: gets its token, finds a base that arrives, has each search find what the path
+//! carries there, and at last what it carries back.
+
+use std::collections::VecDeque;
+use std::net::IpAddr;
+
+use narrows_units::{Duration, Instant};
+
+use crate::discovery::{Counts, Discovery, State};
+use crate::message::{MESSAGE_LEN, Message, MessageKind, TOKEN_LEN};
+use crate::report::{Effect, Report};
+use crate::search::Search;
+use crate::server::Transmit;
+use crate::settings::Settings;
+
+/// Hellos before a server counts as not there (our choice), one a second.
+const HELLOS: u32 = 5;
+const HELLO_EVERY: Duration = Duration::from_secs(1);
+
+/// Between two datagrams, so that no server's rate is reached (our choice).
+const SPACING: Duration = Duration::from_millis(5);
+
+/// The same where routers and hosts answer by ICMP, of which Linux sends one a second
+/// (`net.ipv4.icmp_ratelimit`, `net.ipv6.icmp.ratelimit`: 1000 ms).
+const ICMP_SPACING: Duration = Duration::from_millis(1_100);
+
+/// A token is asked for again after this time, before the server's least of 300 s.
+const RENEW: Duration = Duration::from_secs(240);
+
+/// Sizes that are tried in the place of a base that does not arrive, in bytes of MTU: what IPv4
+/// hosts have to take (RFC 1122 section 3.3.2: 576), and links of the list of RFC 1191 section 7.1.
+const BASES: [u16; 4] = [1_006, 576, 296, 68];
+
+/// What a client is to do.
+#[derive(Clone, Debug)]
+pub struct ClientSettings {
+    /// Of every discovery.
+    pub settings: Settings,
+    /// The searches, one after the other.
+    pub searches: Vec<Search>,
+    /// Whether the way back is searched, too.
+    pub back: bool,
+    /// Where no server answers: what arrives is known by ICMP errors of the host, as
+    /// tracepath(8) does it. The token tells quotations of these probes from others.
+    pub alone: Option<[u8; TOKEN_LEN]>,
+}
+
+/// Which way sizes are of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// To the server.
+    There,
+    /// From it.
+    Back,
+}
+
+/// What became of a probe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// Nothing was heard of it.
+    Lost,
+    /// It arrived, as was known after this time.
+    Arrived(Duration),
+    /// Somebody reported that it is too big.
+    Reported {
+        /// Who, if that is known.
+        by: Option<IpAddr>,
+        /// The MTU that the report names.
+        mtu: u32,
+        /// What was made of it.
+        effect: Effect,
+    },
+}
+
+/// A probe, as it was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// When, since the search began.
+    pub at: Duration,
+    /// Its size.
+    pub size: u16,
+    /// What became of it.
+    pub fate: Fate,
+}
+
+/// What a search came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The search.
+    pub search: Search,
+    /// Of which way.
+    pub way: Way,
+    /// Whether only a base was looked for.
+    pub is_base: bool,
+    /// The size that was found; 0 where not even the smallest arrived.
+    pub plpmtu: u16,
+    /// The MTU of that, headers included; 0 likewise.
+    pub mtu: u32,
+    /// The base from which it was found.
+    pub base: u16,
+    /// From the first probe to the end of the search.
+    pub time: Duration,
+    /// What it has cost.
+    pub counts: Counts,
+    /// Each probe.
+    pub steps: Vec<Step>,
+}
+
+/// What a client is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// It asks for its token.
+    Greeting,
+    /// It searches.
+    Searching,
+    /// All is found.
+    Done,
+    /// No server has answered.
+    NoServer,
+}
+
+/// A search that runs.
+#[derive(Debug)]
+struct Running {
+    discovery: Discovery,
+    search: Search,
+    way: Way,
+    /// Whether only a base is looked for.
+    is_base: bool,
+    settings: Settings,
+    began: Instant,
+    steps: Vec<Step>,
+    /// The number of the first probe of `steps` in the client's counting.
+    first: u64,
+    /// The number of the client's that the discovery's first probe has.
+    offset: u64,
+    /// What discoveries from larger bases have cost.
+    before: Counts,
+}
+
+/// A client.
+#[derive(Debug)]
+pub struct Client {
+    settings: ClientSettings,
+    stage: Stage,
+    token: [u8; TOKEN_LEN],
+    token_since: Instant,
+    hellos: u32,
+    next_hello: Option<Instant>,
+    /// Searches that are still to be made; of a base, before the others.
+    to_do: VecDeque<(Search, Way)>,
+    /// The base that arrived.
+    base: Option<u16>,
+    running: Option<Running>,
+    next_number: u64,
+    may_send: Instant,
+    found: Vec<Found>,
+}
+
+impl Client {
+    /// One that begins at `now`.
+    pub fn new(settings: ClientSettings, now: Instant) -> Self {
+        let searches = settings.searches.iter();
+        let mut to_do: VecDeque<_> = searches.map(|search| (*search, Way::There)).collect();
+        if settings.back && settings.alone.is_none() {
+            to_do.push_back((Search::Adaptive, Way::Back));
+        }
+        let mut client = Self {
+            stage: Stage::Greeting,
+            token: settings.alone.unwrap_or_default(),
+            settings,
+            token_since: now,
+            hellos: 0,
+            next_hello: Some(now),
+            to_do,
+            base: None,
+            running: None,
+            next_number: 1,
+            may_send: now,
+            found: Vec::new(),
+        };
+        if client.settings.alone.is_some() {
+            client.next_hello = None;
+            client.stage = Stage::Searching;
+            client.next_search(now);
+        }
+        client
+    }
+
+    /// What it is doing.
+    pub fn stage(&self) -> Stage {
+        self.stage
+    }
+
+    /// What was found so far: a base, then search by search.
+    pub fn found(&self) -> &[Found] {
+        &self.found
+    }
+
+    /// The next datagram to send now, until there is none.
+    pub fn poll(&mut self, now: Instant) -> Option<Transmit> {
+        if now < self.may_send || matches!(self.stage, Stage::Done | Stage::NoServer) {
+            return None;
+        }
+        let spacing = match self.settings.alone {
+            Some(_) => ICMP_SPACING,
+            None => SPACING,
+        };
+        if self.next_hello.is_some_and(|at| at <= now) {
+            if self.stage == Stage::Greeting && self.hellos == HELLOS {
+                self.stage = Stage::NoServer;
+                return None;
+            }
+            self.hellos += 1;
+            self.next_hello = Some(now + HELLO_EVERY);
+            self.may_send = now + spacing;
+            return Some(self.message(MessageKind::Hello, 0, 0, MESSAGE_LEN as u16));
+        }
+        let running = self.running.as_mut()?;
+        let probe = running.discovery.poll_probe(now)?;
+        let number = running.offset + probe.number;
+        self.next_number = number + 1;
+        running.steps.push(Step {
+            at: now.since(running.began),
+            size: probe.size,
+            fate: Fate::Lost,
+        });
+        self.may_send = now + spacing;
+        let way = running.way;
+        let (wanted, len) = match way {
+            Way::There => (0, probe.size),
+            Way::Back => (probe.size, self.settings.settings.max.min(self.there())),
+        };
+        Some(self.message(MessageKind::Probe, wanted, number, len))
+    }
+
+    /// The size that the way there was found to carry.
+    fn there(&self) -> u16 {
+        let there = self.found.iter().filter(|found| found.way == Way::There);
+        there.map(|found| found.plpmtu).max().unwrap_or(0)
+    }
+
+    fn message(&self, kind: MessageKind, size: u16, number: u64, len: u16) -> Transmit {
+        let message = Message {
+            kind,
+            size,
+            number,
+            token: self.token,
+        };
+        Transmit {
+            bytes: message.write(),
+            len: len.max(MESSAGE_LEN as u16),
+        }
+    }
+
+    /// When [`on_timeout`](Self::on_timeout) and [`poll`](Self::poll) are to be called again.
+    pub fn next_wake(&self) -> Option<Instant> {
+        if matches!(self.stage, Stage::Done | Stage::NoServer) {
+            return None;
+        }
+        let running = self.running.as_ref();
+        let waits = running.is_some_and(|r| r.discovery.has_probe());
+        let timers = [
+            self.next_hello.map(|at| at.max(self.may_send)),
+            waits.then_some(self.may_send),
+            running.and_then(|r| r.discovery.timeout()),
+        ];
+        timers.into_iter().flatten().min()
+    }
+
+    /// A time has come, or may have.
+    pub fn on_timeout(&mut self, now: Instant) {
+        if let Some(running) = &mut self.running {
+            running.discovery.on_timeout(now);
+        }
+        self.settle(now);
+    }
+
+    /// A datagram of `len` bytes came from the server, of which `datagram` is the beginning.
+    pub fn receive(&mut self, now: Instant, datagram: &[u8], len: u32) {
+        let Some(message) = Message::parse(datagram) else {
+            return;
+        };
+        match message.kind {
+            MessageKind::Welcome if self.next_hello.is_some() && self.settings.alone.is_none() => {
+                self.token = message.token;
+                self.token_since = now;
+                self.next_hello = None;
+                self.hellos = 0;
+                if self.stage == Stage::Greeting {
+                    self.stage = Stage::Searching;
+                    self.next_search(now);
+                }
+            }
+            MessageKind::Answer if message.token == self.token => {
+                let Some(running) = &self.running else { return };
+                // What it says it got, or what came back, is what the probe was to try.
+                let tried = match running.way {
+                    Way::There => u32::from(message.size),
+                    Way::Back => len,
+                };
+                self.arrived(now, message.number, Some(tried));
+            }
+            _ => {}
+        }
+    }
+
+    /// An ICMP error says that nobody has the port, and quotes `quote` of the datagram: it
+    /// arrived. For clients that are alone.
+    pub fn refused(&mut self, now: Instant, quote: &[u8]) {
+        let quoted = Message::parse(quote).filter(|m| m.token == self.token);
+        if let (Some(quoted), Some(_)) = (quoted, self.settings.alone) {
+            self.arrived(now, quoted.number, None);
+        }
+    }
+
+    fn arrived(&mut self, now: Instant, number: u64, tried: Option<u32>) {
+        let Some(running) = &mut self.running else {
+            return;
+        };
+        let Some(step) = number.checked_sub(running.first) else {
+            return;
+        };
+        let Some(step) = running.steps.get_mut(step as usize) else {
+            return;
+        };
+        if tried.is_some_and(|tried| tried != u32::from(step.size)) {
+            return;
+        }
+        let own = number.checked_sub(running.offset);
+        if own.is_some_and(|own| running.discovery.acknowledged(now, own)) {
+            step.fate = Fate::Arrived(now.since(running.began + step.at));
+        }
+        self.settle(now);
+    }
+
+    /// A packet-too-big report came from `by`, which names `mtu` and quotes `quote` of the
+    /// datagram.
+    pub fn reported(&mut self, now: Instant, by: Option<IpAddr>, mtu: u32, quote: &[u8]) {
+        let Some(running) = &mut self.running else {
+            return;
+        };
+        let quoted = Message::parse(quote).filter(|m| m.token == self.token);
+        let own = quoted.and_then(|m| m.number.checked_sub(running.offset));
+        let effect = running.discovery.reported(now, Report { mtu, quotes: own });
+        let place = quoted.and_then(|m| m.number.checked_sub(running.first));
+        let step = match place {
+            Some(place) => running.steps.get_mut(place as usize),
+            None => running.steps.last_mut(),
+        };
+        // A report that could not be matched stands beside the last probe, if nothing else does.
+        if let Some(step) = step.filter(|step| step.fate == Fate::Lost) {
+            step.fate = Fate::Reported { by, mtu, effect };
+        }
+        if effect == Effect::BelowBase {
+            let headers = u32::from(running.settings.headers);
+            let base = u16::try_from(mtu.saturating_sub(headers)).unwrap_or(0);
+            self.restart(base);
+        }
+        self.settle(now);
+    }
+
+    /// Sees whether a search is over, or has to begin from a smaller base.
+    fn settle(&mut self, now: Instant) {
+        let renews = self.settings.alone.is_none()
+            && self.stage == Stage::Searching
+            && self.next_hello.is_none();
+        if renews && now.since(self.token_since) >= RENEW {
+            self.next_hello = Some(now);
+        }
+        let Some(running) = &self.running else { return };
+        match running.discovery.state() {
+            State::Error => {
+                let (base, headers) = (running.settings.base, running.settings.headers);
+                let least = running.settings.min;
+                let sizes = BASES.map(|mtu| mtu.saturating_sub(headers).max(least));
+                if let Some(smaller) = sizes.into_iter().find(|size| *size < base) {
+                    self.restart(smaller);
+                }
+            }
+            State::SearchComplete | State::Disabled => self.finish(now),
+            State::Base | State::Searching => {}
+        }
+    }
+
+    /// Begins the running search from a smaller base.
+    fn restart(&mut self, base: u16) {
+        let Some(running) = &mut self.running else {
+            return;
+        };
+        running.before = sum(running.before, running.discovery.counts());
+        running.settings.base = base.max(running.settings.min);
+        if running.is_base {
+            running.settings.max = running.settings.base;
+        }
+        running.offset = self.next_number;
+        running.discovery = Discovery::new(running.settings, running.search);
+        running.discovery.connected();
+    }
+
+    fn finish(&mut self, now: Instant) {
+        let Some(running) = self.running.take() else {
+            return;
+        };
+        let plpmtu = running.discovery.plpmtu();
+        if running.is_base {
+            self.base = Some(plpmtu);
+        }
+        self.found.push(Found {
+            search: running.search,
+            way: running.way,
+            is_base: running.is_base,
+            plpmtu,
+            mtu: match plpmtu {
+                0 => 0,
+                size => running.settings.mtu_of(size),
+            },
+            base: running.settings.base,
+            time: now.since(running.began),
+            counts: sum(running.before, running.discovery.counts()),
+            steps: running.steps,
+        });
+        self.next_search(now);
+    }
+
+    fn next_search(&mut self, now: Instant) {
+        let mut settings = self.settings.settings;
+        let (search, way, is_base) = match (self.base, self.to_do.front().copied()) {
+            (None, _) => {
+                settings.max = settings.base;
+                (Search::Adaptive, Way::There, true)
+            }
+            // Where nothing arrives nothing can be searched.
+            (Some(0), _) | (_, None) => {
+                self.stage = Stage::Done;
+                return;
+            }
+            (Some(base), Some((search, way))) => {
+                self.to_do.pop_front();
+                settings.base = base;
+                if way == Way::Back {
+                    // Nothing larger can come back than goes there.
+                    settings.max = settings.max.min(self.there());
+                }
+                (search, way, false)
+            }
+        };
+        let mut discovery = Discovery::new(settings, search);
+        if is_base || way == Way::Back {
+            discovery.connected();
+        } else {
+            discovery.connected_at_base(now);
+        }
+        self.running = Some(Running {
+            discovery,
+            search,
+            way,
+            is_base,
+            settings,
+            began: now,
+            steps: Vec::new(),
+            first: self.next_number,
+            offset: self.next_number,
+            before: Counts::default(),
+        });
+    }
+}
+
+/// What both have cost.
+fn sum(a: Counts, b: Counts) -> Counts {
+    Counts {
+        probes: a.probes + b.probes,
+        bytes: a.bytes + b.bytes,
+        sizes_tried: a.sizes_tried + b.sizes_tried,
+        sizes_arrived: a.sizes_arrived + b.sizes_arrived,
+        sizes_failed: a.sizes_failed + b.sizes_failed,
+        black_holes: a.black_holes + b.black_holes,
+        reports_used: a.reports_used + b.reports_used,
+        reports_ignored: a.reports_ignored + b.reports_ignored,
+    }
+}
+
+#[cfg(test)]
+mod tests;

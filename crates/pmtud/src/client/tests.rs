@@ -1,0 +1,213 @@
+use super::*;
+use crate::server::{Server, ServerSettings};
+use crate::settings::Reports;
+
+const NEAR: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
+const ROUTER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(198, 51, 100, 1));
+
+/// A path of the report's round trip, with a limit on each way.
+struct Path {
+    there: u16,
+    back: u16,
+    reports: bool,
+    /// Every so manieth datagram is lost, either way.
+    loses: Option<u32>,
+}
+
+const RTT: Duration = Duration::from_millis(50);
+
+/// What the client's datagrams come to until it is done.
+fn run(client: &mut Client, path: &Path) -> Server {
+    let mut server = Server::new(ServerSettings::default(), [9; 32]);
+    let mut now = Instant::ZERO;
+    let mut back: VecDeque<(Instant, Transmit)> = VecDeque::new();
+    let mut reports: VecDeque<(Instant, Transmit)> = VecDeque::new();
+    let mut count = 0;
+    let mut lost = || {
+        count += 1;
+        path.loses.is_some_and(|every| count % every == 0)
+    };
+    for _ in 0..100_000 {
+        client.on_timeout(now);
+        while let Some(sent) = client.poll(now) {
+            if sent.len > path.there {
+                if path.reports {
+                    reports.push_back((now + RTT, sent));
+                }
+                continue;
+            }
+            let answer = server.receive(now, NEAR, &sent.bytes, u32::from(sent.len));
+            if let Some(answer) = answer.filter(|a| a.len <= path.back && !lost()) {
+                assert!(answer.len <= sent.len);
+                back.push_back((now + RTT, answer));
+            }
+        }
+        if matches!(client.stage(), Stage::Done | Stage::NoServer) {
+            return server;
+        }
+        let next = [
+            client.next_wake(),
+            back.front().map(|b| b.0),
+            reports.front().map(|r| r.0),
+        ];
+        let next = next.into_iter().flatten().min().expect("something is next");
+        now = now.max(next);
+        if back.front().is_some_and(|b| b.0 <= now) {
+            let (_, answer) = back.pop_front().expect("one");
+            client.receive(now, &answer.bytes, u32::from(answer.len));
+        }
+        if reports.front().is_some_and(|b| b.0 <= now) {
+            let (_, sent) = reports.pop_front().expect("one");
+            client.reported(now, Some(ROUTER), u32::from(path.there) + 28, &sent.bytes);
+        }
+    }
+    panic!("it does not end: {client:?}");
+}
+
+fn client(searches: &[&str], change: impl FnOnce(&mut ClientSettings)) -> Client {
+    let mut settings = ClientSettings {
+        settings: Settings::ipv4(1_500),
+        searches: searches.iter().map(|s| Search::parse(s).unwrap()).collect(),
+        back: true,
+        alone: None,
+    };
+    change(&mut settings);
+    Client::new(settings, Instant::ZERO)
+}
+
+fn path(there: u16, back: u16, reports: bool) -> Path {
+    Path {
+        there,
+        back,
+        reports,
+        loses: None,
+    }
+}
+
+#[test]
+fn every_search_and_the_way_back_are_found_whether_routers_report_or_not() {
+    for reports in [false, true] {
+        let mut client = client(&["adaptive", "binary", "step 1"], |_| {});
+        run(&mut client, &path(1_432, 1_372, reports));
+        let found = client.found();
+        assert!(found[0].is_base && found[0].plpmtu == 1_200);
+        let sizes: Vec<_> = found.iter().map(|f| (f.way, f.plpmtu, f.mtu)).collect();
+        assert_eq!(
+            sizes[1..],
+            [
+                (Way::There, 1_432, 1_460),
+                (Way::There, 1_432, 1_460),
+                (Way::There, 1_432, 1_460),
+                (Way::Back, 1_372, 1_400),
+            ]
+        );
+        let reported = found[1].steps.iter().find_map(|step| match step.fate {
+            Fate::Reported { by, mtu, .. } => Some((by, mtu)),
+            _ => None,
+        });
+        assert_eq!(reported, reports.then_some((Some(ROUTER), 1_460)));
+        // The report's arithmetic: 233 sizes arrive, with the base.
+        assert_eq!(found[3].counts.sizes_arrived, 233);
+    }
+}
+
+#[test]
+fn a_path_below_the_base_is_found_from_a_smaller_one() {
+    for (largest, reports) in [(1_100, false), (1_100, true), (400, false), (300, true)] {
+        let mut client = client(&["adaptive"], |_| {});
+        run(&mut client, &path(largest, 1_472, reports));
+        let found = client.found();
+        assert!(found[0].plpmtu <= largest, "{found:?}");
+        assert_eq!(found[1].plpmtu, largest, "{reports}");
+        assert_eq!(
+            found[2].plpmtu, largest,
+            "the way back, as far as it can be known"
+        );
+    }
+}
+
+#[test]
+fn one_datagram_of_seven_that_is_lost_changes_no_result() {
+    for largest in [1_472, 1_432, 1_344] {
+        let mut client = client(&["adaptive", "binary"], |_| {});
+        let mut path = path(largest, largest, false);
+        path.loses = Some(7);
+        run(&mut client, &path);
+        assert!(client.found()[1..].iter().all(|f| f.plpmtu == largest));
+    }
+}
+
+#[test]
+fn without_a_server_it_says_so_after_its_hellos() {
+    let mut client = client(&["adaptive"], |_| {});
+    let server = run(&mut client, &path(0, 0, false));
+    assert_eq!(client.stage(), Stage::NoServer);
+    assert_eq!(server.counts().received, 0);
+    assert!(client.found().is_empty());
+}
+
+#[test]
+fn a_report_or_an_answer_that_bears_another_token_changes_nothing() {
+    let mut client = client(&["adaptive"], |_| {});
+    let mut server = Server::new(ServerSettings::default(), [9; 32]);
+    let hello = client.poll(Instant::ZERO).unwrap();
+    let welcome = server
+        .receive(Instant::ZERO, NEAR, &hello.bytes, 32)
+        .unwrap();
+    client.receive(Instant::ZERO, &welcome.bytes, 32);
+    let now = Instant::ZERO + SPACING;
+    let probe = client.poll(now).expect("the base");
+    let mut wrong = Message::parse(&probe.bytes).unwrap();
+    wrong.token[0] ^= 1;
+    client.reported(now, Some(ROUTER), 800, &wrong.write());
+    client.reported(now, Some(ROUTER), 800, &[]);
+    wrong.kind = MessageKind::Answer;
+    wrong.size = probe.len;
+    client.receive(now, &wrong.write(), 32);
+    // Neither does an answer that says that another size arrived.
+    let mut short = Message::parse(&probe.bytes).unwrap();
+    (short.kind, short.size) = (MessageKind::Answer, probe.len - 1);
+    client.receive(now, &short.write(), 32);
+    assert!(client.found().is_empty());
+    let answer = server
+        .receive(now, NEAR, &probe.bytes, u32::from(probe.len))
+        .unwrap();
+    client.receive(now, &answer.bytes, 32);
+    assert_eq!(client.found().len(), 1);
+    assert_eq!(client.found()[0].counts.reports_ignored, 2);
+}
+
+#[test]
+fn a_long_search_asks_for_its_token_again_before_it_is_over() {
+    let mut client = client(&["step 1"], |s| {
+        s.settings.max = 9_000;
+        s.settings.reports = Reports::Ignored;
+        s.back = false;
+    });
+    // 7,800 steps of 50 ms are 390 s.
+    let server = run(&mut client, &path(9_000, 9_000, false));
+    assert_eq!(client.found()[1].plpmtu, 9_000);
+    assert!(server.counts().welcomed >= 2);
+    assert_eq!(server.counts().unauthenticated, 0);
+}
+
+#[test]
+fn alone_it_takes_a_refused_port_for_arrival_and_says_nothing_of_the_way_back() {
+    let mut client = client(&["adaptive"], |s| s.alone = Some([3; TOKEN_LEN]));
+    let mut now = Instant::ZERO;
+    let mut sent_at = Vec::new();
+    while client.stage() == Stage::Searching {
+        client.on_timeout(now);
+        if let Some(sent) = client.poll(now) {
+            sent_at.push(now);
+            if sent.len <= 1_464 {
+                client.refused(now + RTT, &sent.bytes);
+            }
+        }
+        now = now.max(client.next_wake().unwrap_or(now));
+    }
+    assert_eq!(client.found().last().unwrap().plpmtu, 1_464);
+    assert!(client.found().iter().all(|f| f.way == Way::There));
+    let closest = sent_at.windows(2).map(|w| w[1].since(w[0])).min().unwrap();
+    assert!(closest >= ICMP_SPACING, "{closest}");
+}
