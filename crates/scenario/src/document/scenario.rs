@@ -396,6 +396,7 @@ impl Choices for Finding {
         "never-started",
         "nothing-delivered",
         "sender-limited",
+        "short-window",
         "starved",
         "unanswered",
         "wrong-bottleneck",
