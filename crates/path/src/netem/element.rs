@@ -189,8 +189,10 @@ impl Netem {
         while let Some((at, _)) = self.held.front() {
             let at = *at;
             if let Some(spec) = &self.spec.slot {
+                // Counted from when the head is looked at, which is before it may leave
+                // (netem_dequeue, net/sched/sch_netem.c v6.17).
                 if self.slot.opens < at {
-                    self.slot = Slot::next(spec, at, &mut self.rng);
+                    self.slot = Slot::next(spec, now, &mut self.rng);
                 }
                 if self.slot.opens > now {
                     return;

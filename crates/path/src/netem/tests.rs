@@ -211,6 +211,15 @@ fn slots_release_at_most_so_many_packets_at_random_gaps() {
 }
 
 #[test]
+fn the_gap_before_a_slot_is_counted_from_the_arrival_of_the_packet_that_waits_for_it() {
+    let mut bench = Bench::new("netem delay 200us slot 800us packets 16");
+    bench.offer(ms(3), 1500, 0);
+    bench.run_until(Instant::MAX);
+    let left: Vec<_> = bench.left.iter().map(|(_, at, _)| at.as_nanos()).collect();
+    assert_eq!(left, [3_800_000]);
+}
+
+#[test]
 fn a_limit_drops_what_does_not_fit() {
     let mut bench = Bench::new("netem delay 10ms limit 3");
     for _ in 0..5 {
