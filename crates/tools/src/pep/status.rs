@@ -271,4 +271,61 @@ mod tests {
         let mode = fs::metadata(&path).expect("it is there").permissions();
         assert_eq!(mode.mode() & 0o777, 0o600);
     }
+
+    fn at(port: u16) -> SocketAddr {
+        ([127, 0, 0, 1], port).into()
+    }
+
+    /// What was opened at a port.
+    fn book(port: u16, opened: u64) -> (SocketAddr, Book) {
+        let mut book = Book::default();
+        book.counters.opened = opened;
+        (at(port), book)
+    }
+
+    fn tunnel(backlog_up_bytes: u64, bytes_up: u64) -> TunnelStatus {
+        TunnelStatus {
+            client: at(1).to_string(),
+            destination: None,
+            open: true,
+            age_s: 0.0,
+            idle_s: 0.0,
+            bytes_up,
+            bytes_down: 0,
+            backlog_up_bytes,
+            backlog_down_bytes: 0,
+        }
+    }
+
+    #[test]
+    fn the_state_adds_up_what_threads_did_at_each_listener_and_lists_the_largest_backlogs_first() {
+        let share = |books, tunnels, largest| Share {
+            books,
+            tunnels,
+            backlog: 100 * tunnels,
+            largest,
+        };
+        let small = (0..LARGEST as u64).map(|bytes| tunnel(1, bytes)).collect();
+        let status = Status::of(vec![
+            share(vec![book(80, 3), book(443, 5)], 2, small),
+            share(
+                vec![book(80, 10), book(443, 20)],
+                7,
+                vec![tunnel(9, 0), tunnel(8, 0)],
+            ),
+        ]);
+        assert_eq!(status.counters.opened, 38);
+        let opened = |port| status.by_listener[&at(port)].counters.opened;
+        assert_eq!((opened(80), opened(443)), (13, 25));
+        assert_eq!((status.tunnels, status.threads), (9, vec![2, 7]));
+        assert_eq!(status.backlog_bytes, 900);
+        let order: Vec<_> = status
+            .largest
+            .iter()
+            .map(|t| (t.backlog_up_bytes, t.bytes_up))
+            .collect();
+        assert_eq!(order.len(), LARGEST);
+        // By what waits, then by what was moved.
+        assert_eq!(order[..4], [(9, 0), (8, 0), (1, 19), (1, 18)]);
+    }
 }
