@@ -75,6 +75,7 @@ pub fn metrics(summary: &RunSummary) -> Vec<Metric> {
         let e = &flow.name;
         list.maybe(e, "goodput_mbit", Some(flow.goodput_mbit));
         list.maybe(e, "peak_mbit", flow.peak_mbit);
+        list.distribution(e, "rtt_ms", flow.rtt_ms.as_ref());
         list.telemetry(e, &flow.telemetry);
     }
     for queue in &summary.queues {

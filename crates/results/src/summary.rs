@@ -220,6 +220,9 @@ pub struct FlowInWindow {
     pub goodput_mbit: f64,
     /// The most of it in one of the window's whole seconds; `None` if it is shorter.
     pub peak_mbit: Option<f64>,
+    /// Round trips as its sender measures them, in the window.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rtt_ms: Option<Distribution>,
     /// What its sender's congestion control reports of itself, in the window.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub telemetry: Vec<TelemetrySummary>,

@@ -89,6 +89,7 @@ fn full() -> RunSummary {
     let window = FlowInWindow {
         name: "window/mid/prague".to_owned(),
         peak_mbit: Some(1.0),
+        rtt_ms: ms,
         telemetry: flow.telemetry.clone(),
         ..FlowInWindow::default()
     };

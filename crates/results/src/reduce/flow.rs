@@ -169,7 +169,10 @@ impl FlowState {
     }
 
     #[inline]
-    pub(super) fn rtt_sample(&mut self, inside: bool, rtt: Duration) {
+    pub(super) fn rtt_sample(&mut self, now: Instant, inside: bool, rtt: Duration) {
+        for window in &mut self.in_windows {
+            window.rtt_sample(now, rtt);
+        }
         self.per_packet.bin.rtt_sum += rtt.as_nanos();
         self.per_packet.bin.rtt_count += 1;
         if inside {

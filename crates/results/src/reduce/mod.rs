@@ -493,7 +493,7 @@ impl EventSink for Reducer {
             }
             Event::RttSample { flow, rtt } => {
                 if let Some(flow) = flow_of(&mut self.flows, Some(flow)) {
-                    flow.rtt_sample(inside, rtt);
+                    flow.rtt_sample(now, inside, rtt);
                 }
             }
             Event::Marked {

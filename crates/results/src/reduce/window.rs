@@ -1,8 +1,9 @@
 //! What is kept of a flow in one of the scenario's further windows.
 
 use narrows_scenario::Window;
-use narrows_units::{Duration, Instant};
+use narrows_units::{Duration, Histogram, Instant};
 
+use crate::distribution::Distribution;
 use crate::summary::{FlowInWindow, TelemetrySummary, WindowSummary, millionths};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -16,6 +17,7 @@ pub(super) struct InWindow {
     in_second: u64,
     /// Most bytes of a whole second.
     most: u64,
+    rtt: Histogram,
 }
 
 impl InWindow {
@@ -26,6 +28,13 @@ impl InWindow {
             second: 0,
             in_second: 0,
             most: 0,
+            rtt: Histogram::default(),
+        }
+    }
+
+    pub(super) fn rtt_sample(&mut self, now: Instant, rtt: Duration) {
+        if self.over.contains(now) {
+            self.rtt.record(rtt);
         }
     }
 
@@ -63,6 +72,7 @@ impl InWindow {
             },
             goodput_mbit: mbit(self.bytes, length.as_secs_f64()),
             peak_mbit: (length >= SECOND).then(|| mbit(self.most, 1.0)),
+            rtt_ms: Distribution::of_ms(&self.rtt),
             telemetry,
         }
     }
@@ -96,5 +106,21 @@ mod tests {
         let flow = window.finish("window/w/f".to_owned(), Vec::new());
         assert_eq!(flow.goodput_mbit, 4.0);
         assert_eq!(flow.peak_mbit, Some(3.0));
+    }
+
+    #[test]
+    fn round_trips_count_in_the_window_that_they_end_in() {
+        let mut window = InWindow::new(Window {
+            from: at(1000),
+            to: at(2000),
+        });
+        let none = InWindow::new(window.over).finish("window/w/f".to_owned(), Vec::new());
+        assert_eq!(none.rtt_ms, None);
+        for (ms, rtt) in [(999, 4000), (1000, 80), (1999, 120), (2000, 4000)] {
+            window.rtt_sample(at(ms), Duration::from_millis(rtt));
+        }
+        let flow = window.finish("window/w/f".to_owned(), Vec::new());
+        let rtt = flow.rtt_ms.expect("two samples");
+        assert_eq!((rtt.min, rtt.max), (80.0, 120.0));
     }
 }

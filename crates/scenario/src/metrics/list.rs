@@ -118,6 +118,7 @@ pub(super) const WINDOW: MetricKind = MetricKind {
     metrics: metrics! {
         "goodput_mbit", "Mbit/s", "payload that the receiving application got, over all of the window";
         "peak_mbit", "Mbit/s", "most of it in one of the window's whole seconds";
+        "rtt_ms.{min,mean,p50,p95,p99,max}", "ms", "round trips as the sender measures them, of the window";
         "{telemetry}.{min,mean,max}", "its own",
             "what the sender's congestion control reports of itself";
     },
