@@ -6,8 +6,8 @@ use std::sync::Arc;
 use narrows_core::{App, Data, Profile, SocketError, SocketEvent, SocketId, Sockets};
 use narrows_units::{Instant, Rng};
 
+use crate::account::FlowAccount;
 use crate::generator::{Generator, Want};
-use crate::ledger::Ledger;
 use crate::spec::{Carries, Traffic};
 
 /// Connections that may wait for an end that answers one.
@@ -51,7 +51,7 @@ pub struct End {
     /// When the flow begins.
     pub start: Instant,
     /// What both ends know.
-    pub ledger: Arc<Ledger>,
+    pub account: Arc<FlowAccount>,
 }
 
 impl End {
@@ -67,11 +67,11 @@ impl End {
 
     /// The start of the end that opens.
     fn open(&self, host: &mut dyn Sockets) -> Option<SocketId> {
-        self.ledger.start();
+        self.account.start();
         match host.connect(self.profile, Some(self.local), self.remote) {
             Ok(socket) => Some(socket),
             Err(_) => {
-                self.ledger.break_off(host);
+                self.account.break_off(host);
                 None
             }
         }
@@ -111,7 +111,7 @@ impl Source {
             Want::Stream(bytes) => {
                 let taken = host.write(socket, Data::Zeros(bytes));
                 self.generator.sent(taken);
-                self.end.ledger.write(self.generator.bytes());
+                self.end.account.write(self.generator.bytes());
             }
             Want::End => self.finish(host, socket),
             Want::Datagram(_) | Want::Nothing => {}
@@ -157,7 +157,7 @@ impl App for Source {
                 }
             }
             SocketEvent::Established { ecn, accecn } => {
-                self.end.ledger.establish(host, ecn, accecn);
+                self.end.account.establish(host, ecn, accecn);
             }
             SocketEvent::Writable => self.supply(host),
             SocketEvent::Readable => {
@@ -167,7 +167,7 @@ impl App for Source {
             SocketEvent::Acknowledged => host.close(socket),
             SocketEvent::Broken(_) => {
                 self.ended = true;
-                self.end.ledger.break_off(host);
+                self.end.account.break_off(host);
             }
             _ => {}
         }
@@ -183,7 +183,7 @@ impl App for Source {
         if self.stop.is_some_and(|t| t <= now) {
             self.stop = None;
             self.generator.stop();
-            self.end.ledger.stop();
+            self.end.account.stop();
         }
         self.supply(host);
         self.schedule(host);
@@ -216,14 +216,14 @@ impl App for Sink {
             SocketEvent::Readable => {
                 let bytes = host.read(socket, u64::MAX, None);
                 if bytes > 0 {
-                    self.end.ledger.deliver(host, bytes);
+                    self.end.account.deliver(host, bytes);
                 }
             }
             SocketEvent::PeerClosed => {
                 host.close(socket);
-                self.end.ledger.arrive(host);
+                self.end.account.arrive(host);
             }
-            SocketEvent::Broken(_) => self.end.ledger.break_off(host),
+            SocketEvent::Broken(_) => self.end.account.break_off(host),
             _ => {}
         }
     }
@@ -233,7 +233,7 @@ impl App for Sink {
     }
 
     fn end(&mut self, host: &mut dyn Sockets) {
-        self.end.ledger.end(host);
+        self.end.account.end(host);
     }
 }
 
@@ -269,7 +269,7 @@ impl App for DatagramSource {
 
     fn on_timer(&mut self, host: &mut dyn Sockets) {
         let now = host.now();
-        self.end.ledger.start();
+        self.end.account.start();
         // Datagrams are due by the plan's times, however late this timer is.
         self.generator.start(self.end.start);
         let Some(socket) = self.socket else { return };
@@ -279,8 +279,8 @@ impl App for DatagramSource {
             if self.stop.is_some_and(|stop| stop <= now && due_later(stop)) {
                 self.stop = None;
                 self.generator.stop();
-                self.end.ledger.stop();
-                self.end.ledger.finish(host, false);
+                self.end.account.stop();
+                self.end.account.finish(host, false);
             }
             let Want::Datagram(bytes) = self.generator.want(now) else {
                 break;
@@ -316,12 +316,12 @@ impl App for DatagramSink {
     fn on_event(&mut self, socket: SocketId, event: SocketEvent, host: &mut dyn Sockets) {
         if event == SocketEvent::Readable {
             while let Some(datagram) = host.receive_from(socket, &mut self.payload) {
-                self.end.ledger.deliver(host, u64::from(datagram.len));
+                self.end.account.deliver(host, u64::from(datagram.len));
             }
         }
     }
 
     fn end(&mut self, host: &mut dyn Sockets) {
-        self.end.ledger.end(host);
+        self.end.account.end(host);
     }
 }

@@ -20,21 +20,21 @@
 
 #![forbid(unsafe_code)]
 
+mod account;
 mod draw;
 mod flow;
 mod generator;
 mod kind;
-mod ledger;
 pub mod probe;
 mod prober;
 mod relay;
 mod request;
 mod spec;
 
+pub use account::FlowAccount;
 pub use flow::{DatagramSink, DatagramSource, End, Sink, Source};
 pub use generator::{Generator, Want};
 pub use kind::{Site, SiteEnd};
-pub use ledger::Ledger;
 pub use prober::{Prober, Responder};
 pub use relay::Relay;
 pub use request::RequestSpec;

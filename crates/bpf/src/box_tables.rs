@@ -8,7 +8,7 @@ use narrows_mmb::{
 };
 
 /// Sizes of bpf/mmb.h: looks, words of a row, words of an action.
-const LOOKS: usize = 8;
+const PROBE_BYTES: usize = 8;
 /// Words of the window, and bytes of a key without any of them.
 const LANES: usize = 8;
 const KEY: u32 = 8;
@@ -65,7 +65,7 @@ pub(crate) fn prepare(
     let numbers = [
         net_at,
         program.masks.len() as u32,
-        program.looks.len() as u32,
+        program.probe_bytes.len() as u32,
         program.steps,
         u32::from(program.reads_options),
         enabled,
@@ -77,11 +77,11 @@ pub(crate) fn prepare(
         lanes(program) as u32,
     ];
     let mut settings: Vec<u8> = numbers.into_iter().flat_map(u32::to_ne_bytes).collect();
-    let mut look_at = [0; LOOKS];
-    for (place, (at, _)) in look_at.iter_mut().zip(&program.looks) {
+    let mut probe_at = [0; PROBE_BYTES];
+    for (place, (at, _)) in probe_at.iter_mut().zip(&program.probe_bytes) {
         *place = *at;
     }
-    settings.extend(look_at);
+    settings.extend(probe_at);
     for mut map in object.maps_mut() {
         let entries = match &*map.name().to_string_lossy() {
             ".rodata.nw" => {
@@ -90,7 +90,7 @@ pub(crate) fn prepare(
                 }
                 continue;
             }
-            "nw_mmb_rows" => program.looks.len() * 256 + 1,
+            "nw_mmb_rows" => program.probe_bytes.len() * 256 + 1,
             "nw_mmb_masks" => program.masks.len(),
             "nw_mmb_keys" => {
                 map.set_key_size(KEY + 8 * lanes(program) as u32)?;
@@ -187,8 +187,8 @@ fn fill_rows(map: &Map<'_>, program: &Program) -> libbpf_rs::Result<()> {
     if let (Some(last), rest @ 1..) = (all.last_mut(), program.masks.len() % WORDS) {
         *last = (1 << rest) - 1;
     }
-    let looks = program.looks.iter();
-    let rows = looks.flat_map(|(_, bits)| bits.chunks(words));
+    let probe_bytes = program.probe_bytes.iter();
+    let rows = probe_bytes.flat_map(|(_, bits)| bits.chunks(words));
     fill_array(map, rows.chain([&all[..]]), |bits, to| {
         let filled = bits
             .iter()

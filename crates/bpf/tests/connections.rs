@@ -131,9 +131,7 @@ fn ready_boxes_with_state_do_in_the_kernel_what_they_do_on_a_path() {
             ..Settings::default()
         };
         let mut middlebox = Middlebox::new(settings, Rng::for_name(7, "box"));
-        middlebox
-            .carry_out(&commands(ready.rules).unwrap())
-            .unwrap();
+        middlebox.apply(&commands(ready.rules).unwrap()).unwrap();
         let Some(mut both) = Both::new(middlebox, name) else {
             return;
         };
@@ -210,7 +208,7 @@ fn a_full_table_and_ports_that_are_used_up_are_counted_and_old_connections_make_
         ..Settings::default()
     };
     let mut middlebox = Middlebox::new(settings, Rng::for_name(1, "box"));
-    middlebox.carry_out(&commands(rules).unwrap()).unwrap();
+    middlebox.apply(&commands(rules).unwrap()).unwrap();
     let Some(mut both) = Both::new(middlebox, "a full table") else {
         return;
     };
@@ -246,7 +244,7 @@ fn the_same_connections_make_room_in_the_kernel_as_in_the_box() {
     };
     let mut middlebox = Middlebox::new(settings, Rng::for_name(1, "box"));
     let rules = "add-stateful in inside map ip-saddr 192.0.2.1 shuffle tcp-sport shuffle udp-sport";
-    middlebox.carry_out(&commands(rules).unwrap()).unwrap();
+    middlebox.apply(&commands(rules).unwrap()).unwrap();
     let Some(mut both) = Both::new(middlebox, "room in the kernel") else {
         return;
     };

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use narrows_app::probe::{PAYLOAD_LEN, ProbeClient};
-use narrows_app::{End, Ledger, Prober, Responder};
+use narrows_app::{End, FlowAccount, Prober, Responder};
 use narrows_core::{App, FlowId, Profile, Role};
 use narrows_host::{AppOn, Part, Transport};
 use narrows_path::routes::Routes;
@@ -130,7 +130,7 @@ pub struct Setup {
     /// Applications, in the order in which they start.
     pub apps: Vec<AppOn>,
     /// The account of each flow, in the plan's order.
-    pub ledgers: Vec<Arc<Ledger>>,
+    pub accounts: Vec<Arc<FlowAccount>>,
 }
 
 impl Setup {
@@ -226,8 +226,8 @@ impl Builder<'_> {
             }
             None => [(); 2].map(|()| self.mtu(&owner, plan.opens, ends.answerer.0)),
         };
-        let ledger = Arc::new(Ledger::new(FlowId(i as u32)));
-        self.setup.ledgers.push(Arc::clone(&ledger));
+        let account = Arc::new(FlowAccount::new(FlowId(i as u32)));
+        self.setup.accounts.push(Arc::clone(&account));
         let [near_mtu, far_mtu] = mtus;
         let (near_mtu, far_mtu) = (near_mtu?, far_mtu?);
         let [opener, answerer] = match &split {
@@ -270,7 +270,7 @@ impl Builder<'_> {
                 remote,
                 opens: role == Role::Initiator,
                 start: plan.start,
-                ledger: Arc::clone(&ledger),
+                account: Arc::clone(&account),
             };
             let rng = Rng::for_name(self.setup.seed, &format!("{owner}/traffic"));
             let app = match sends {

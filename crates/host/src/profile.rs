@@ -54,7 +54,7 @@ pub struct Options {
 
 /// The two ends of a connection, and what is known of the path between them.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ends<'a> {
+pub(crate) struct ConnectionEnds<'a> {
     pub role: Role,
     pub local: SocketAddr,
     pub remote: SocketAddr,
@@ -109,9 +109,9 @@ impl EndpointFactory {
     }
 
     /// A new end of a connection; `None` for datagrams.
-    pub fn endpoint(&mut self, seed: u64, ends: &Ends<'_>) -> Option<Box<dyn Endpoint>> {
+    pub fn endpoint(&mut self, seed: u64, ends: &ConnectionEnds<'_>) -> Option<Box<dyn Endpoint>> {
         let rng = self.draw(seed);
-        let Ends {
+        let ConnectionEnds {
             role,
             local,
             remote,

@@ -11,7 +11,7 @@ use narrows_units::Instant;
 use narrows_wire::ip;
 
 use crate::hosts::{Hosts, Net};
-use crate::profile::{Ends, Part, Transport};
+use crate::profile::{ConnectionEnds, Part, Transport};
 use crate::socket::{Kind, Socket, Stream};
 
 /// What a connection has to report.
@@ -345,7 +345,7 @@ impl Hosts {
                 system.tcp(s, Profile(profile as u32), local, remote)?
             }
             _ => {
-                let ends = Ends {
+                let ends = ConnectionEnds {
                     role,
                     local,
                     remote,

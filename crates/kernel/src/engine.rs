@@ -59,13 +59,13 @@ pub enum KernelError {
 
 /// A kernel and the program that is its first process.
 #[derive(Clone, Debug)]
-pub struct Machine {
+pub struct VirtualMachine {
     kernel: PathBuf,
     made: VirtualKernel,
     program: PathBuf,
 }
 
-impl Machine {
+impl VirtualMachine {
     /// `kernel` with `program` as its first process: `narrows` itself, which must know
     /// the words [`GUEST`](crate::GUEST) and [`KEEPER`](crate::KEEPER).
     pub fn new(kernel: &BuiltKernel, program: impl Into<PathBuf>) -> Self {

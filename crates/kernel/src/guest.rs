@@ -187,15 +187,15 @@ fn work(run: Runner<'_>, job: &Job, plan: &Plan, channel: &Mutex<File>) -> Resul
         progress: Some(&reached),
         keep: keep.as_deref(),
     };
-    let mut telling = Telling {
+    let mut sink = FrameSink {
         events: EventWriter::default(),
         channel,
         sent: Instant::ZERO,
         failed: Cell::new(None),
     };
-    let ended = run(plan, job.seed, &mut telling, &handle)?;
-    telling.send(Instant::MAX);
-    if let Some(why) = telling.failed.take() {
+    let ended = run(plan, job.seed, &mut sink, &handle)?;
+    sink.send(Instant::MAX);
+    if let Some(why) = sink.failed.take() {
         return Err(format!("{CHANNEL}: {why}"));
     }
     if let Some(folder) = &keep {
@@ -206,7 +206,7 @@ fn work(run: Runner<'_>, job: &Job, plan: &Plan, channel: &Mutex<File>) -> Resul
 }
 
 /// Sends events to the machine.
-struct Telling<'c> {
+struct FrameSink<'c> {
     events: EventWriter,
     channel: &'c Mutex<File>,
     /// Time of the run at which they were last sent.
@@ -215,7 +215,7 @@ struct Telling<'c> {
     failed: Cell<Option<io::Error>>,
 }
 
-impl Telling<'_> {
+impl FrameSink<'_> {
     fn send(&mut self, now: Instant) {
         let bytes = self.events.bytes();
         if let Err(why) = frames::write(&mut *locked(self.channel), FrameKind::Events, bytes) {
@@ -226,7 +226,7 @@ impl Telling<'_> {
     }
 }
 
-impl EventSink for Telling<'_> {
+impl EventSink for FrameSink<'_> {
     fn record(&mut self, now: Instant, event: Event<'_>) {
         self.events.record(now, event);
         if self.events.bytes().len() >= FRAME || now.since(self.sent) >= FLUSH {

@@ -4,17 +4,17 @@ use narrows_core::EventSink;
 use narrows_engine::{Ended, Engine, EngineError, RunHandle, VirtualKernel};
 use narrows_scenario::Plan;
 
-use crate::{KernelError, Machine};
+use crate::{KernelError, VirtualMachine};
 
 /// The stacks of a kernel that is booted for each run, in virtual time.
 #[derive(Clone, Debug)]
 pub struct KernelEngine {
-    machine: Machine,
+    machine: VirtualMachine,
 }
 
 impl KernelEngine {
     /// Runs on `machine`.
-    pub fn new(machine: Machine) -> Self {
+    pub fn new(machine: VirtualMachine) -> Self {
         Self { machine }
     }
 }
@@ -34,7 +34,7 @@ impl Engine for KernelEngine {
 
     fn accepts(&self, plan: &Plan) -> Result<(), EngineError> {
         narrows_live::check_plan(plan).map_err(|error| narrows_live::refused(plan, error))?;
-        Machine::accepts(plan).map_err(EngineError::Refused)
+        VirtualMachine::accepts(plan).map_err(EngineError::Refused)
     }
 
     fn hosts_as_here(&self, plan: &Plan) -> Plan {

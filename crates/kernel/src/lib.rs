@@ -9,7 +9,7 @@
 //! # Ok::<(), narrows_kernel::StoreError>(())
 //! ```
 //!
-//! A [`Machine`] boots one and runs a plan in it: the kernel's first process is the same
+//! A [`VirtualMachine`] boots one and runs a plan in it: the kernel's first process is the same
 //! program that booted it, which there calls [`serve`] with the engine that is to run.
 
 #![forbid(unsafe_code)]
@@ -52,7 +52,7 @@ pub use changes::changes;
 pub use controls::registered_names;
 pub use edit::{Change, Edit, Misfit, What};
 #[cfg(target_os = "linux")]
-pub use engine::{KernelError, Machine};
+pub use engine::{KernelError, VirtualMachine};
 pub use error::BuildError;
 #[cfg(target_os = "linux")]
 pub use guest::{GuestError, Runner, serve};

@@ -2,7 +2,7 @@
 
 use narrows_wire::{Ecn, Ip, SackList, Tcp, TcpFlags, ip};
 
-use crate::probe::Ends;
+use crate::probe::Addresses;
 
 /// A box that shows in what it changes, by its name in the catalogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -137,7 +137,7 @@ fn kinds(header: &[u8]) -> [u8; KINDS] {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen {
     pub ip: Ip,
-    pub ends: Option<Ends>,
+    pub ends: Option<Addresses>,
     seq: Option<u32>,
     tcp: Option<Tcp>,
     /// The kinds of its TCP options in their order, without fillers; 0 behind them.
@@ -155,7 +155,7 @@ impl Seen {
         let first = above.get(8).filter(|_| ip.protocol == ip::UDP);
         Some(Self {
             ip,
-            ends: Ends::of(packet),
+            ends: Addresses::of(packet),
             seq: word.map(|w| u32::from_be_bytes([w[0], w[1], w[2], w[3]])),
             tcp: is_tcp.then(|| Tcp::parse(above).ok()).flatten(),
             kinds: match is_tcp {
@@ -256,9 +256,7 @@ mod tests {
     fn every_box_that_changes_packets_shows_and_no_other_does() {
         for ready in READY {
             let mut middlebox = Middlebox::new(Settings::default(), Rng::for_name(1, "box"));
-            middlebox
-                .carry_out(&commands(ready.rules).unwrap())
-                .unwrap();
+            middlebox.apply(&commands(ready.rules).unwrap()).unwrap();
             let mut shown: std::collections::BTreeSet<Changer> = Default::default();
             for sent in probes() {
                 let mut came = sent.clone();

@@ -9,7 +9,7 @@ use narrows_wire::{Ecn, Icmp};
 
 use crate::fixture::ends;
 use crate::message::{Kind, Message, Range, Record};
-use crate::probe::{Ends, Over, Probe, Session, Shape, Way};
+use crate::probe::{Addresses, Over, Probe, Session, Shape, Way};
 use crate::{Prober, ProberSettings, Responder, ResponderSettings, Stage};
 
 const RUNS: u32 = 20_000;
@@ -94,7 +94,7 @@ fn fuzz_requests() {
 /// Whatever a responder says, the prober comes to an end.
 #[test]
 fn fuzz_answers() {
-    let Ends {
+    let Addresses {
         source,
         destination,
     } = ends();
@@ -137,7 +137,7 @@ fn fuzz_answers() {
 #[test]
 fn fuzz_packets() {
     let mut seeds = Vec::new();
-    let addresses = |ends: Ends| [ends.source, ends.destination].map(|a: SocketAddr| a.ip());
+    let addresses = |ends: Addresses| [ends.source, ends.destination].map(|a: SocketAddr| a.ip());
     for (way, ends) in [(Way::Forward, ends()), (Way::Back, ends().reversed())] {
         for shape in [Shape::Udp, Shape::Segment, Shape::Syn] {
             let probe = Probe::new(shape, Ecn::Ce).packet(way, 1, session(), ends);

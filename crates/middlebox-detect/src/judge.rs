@@ -8,23 +8,23 @@ use narrows_mmb::READY;
 
 use crate::evidence::Changer;
 use crate::finding::{Finding, Verdict};
-use crate::ledger::{ENOUGH, Ledger, Sign};
 use crate::probe::Way;
+use crate::probe_log::{ENOUGH, ProbeLog, Sign};
 use crate::trial::{Outcome, Question, Trial};
 
 /// Packets that show a change.
 const TWICE: u32 = 2;
 
 /// The findings from what came, each box of the catalogue in each way.
-pub(crate) fn judge(ledger: &Ledger, trials: &[Trial]) -> Vec<Finding> {
+pub(crate) fn judge(log: &ProbeLog, trials: &[Trial]) -> Vec<Finding> {
     let pairs = READY
         .iter()
         .flat_map(|ready| Way::BOTH.map(|way| (ready.name, way)));
     pairs
         .map(|(name, way)| {
             let (verdict, evidence) = match Changer::ALL.iter().find(|c| c.name() == name) {
-                Some(changer) => change(ledger, way, *changer),
-                None => block(ledger, trials, way, name),
+                Some(changer) => change(log, way, *changer),
+                None => block(log, trials, way, name),
             };
             Finding {
                 name,
@@ -45,9 +45,9 @@ fn said(sign: &Sign) -> Verdict {
     }
 }
 
-fn change(ledger: &Ledger, way: Way, changer: Changer) -> (Verdict, String) {
-    let sign = ledger.sign(way, changer);
-    let is_found = |other| said(&ledger.sign(way, other)) == Verdict::Found;
+fn change(log: &ProbeLog, way: Way, changer: Changer) -> (Verdict, String) {
+    let sign = log.sign(way, changer);
+    let is_found = |other| said(&log.sign(way, other)) == Verdict::Found;
     let hidden = |by: &str| (Verdict::Unknown, format!("{by} hides it"));
     let verdict = said(&sign);
     match changer {
@@ -55,7 +55,7 @@ fn change(ledger: &Ledger, way: Way, changer: Changer) -> (Verdict, String) {
             return hidden("the box that clears ECN");
         }
         Changer::AccEcnOptionStrip if verdict == Verdict::Found => {
-            match said(&ledger.sign(way, Changer::OptionAllowList)) {
+            match said(&log.sign(way, Changer::OptionAllowList)) {
                 Verdict::Found => return hidden("the list of options"),
                 Verdict::NotFound => {}
                 Verdict::Unknown => {
@@ -81,7 +81,7 @@ fn change(ledger: &Ledger, way: Way, changer: Changer) -> (Verdict, String) {
     (verdict, evidence)
 }
 
-fn block(ledger: &Ledger, trials: &[Trial], way: Way, name: &str) -> (Verdict, String) {
+fn block(log: &ProbeLog, trials: &[Trial], way: Way, name: &str) -> (Verdict, String) {
     let questions: &[Question] = match name {
         "udp-block" => &[Question::Udp],
         "syn-data-drop" => &[Question::SynData],
@@ -92,7 +92,7 @@ fn block(ledger: &Ledger, trials: &[Trial], way: Way, name: &str) -> (Verdict, S
         .iter()
         .filter(asked)
         .map(|trial| {
-            let arrived = |id| ledger.arrived(id);
+            let arrived = |id| log.arrived(id);
             (
                 trial.outcome(arrived),
                 trial.question,
@@ -104,7 +104,7 @@ fn block(ledger: &Ledger, trials: &[Trial], way: Way, name: &str) -> (Verdict, S
     if let Some((_, question, [_, controls, pairs])) = of(Outcome::Blocked) {
         let (tests, others) = words(*question);
         let other_way = Way::BOTH[1 - way.index()];
-        let translated = said(&ledger.sign(other_way, Changer::Snat)) == Verdict::Found;
+        let translated = said(&log.sign(other_way, Changer::Snat)) == Verdict::Found;
         if name == "reflexive-firewall" && translated {
             let why = format!("none of {pairs} {tests} came, as behind any translation");
             return (Verdict::Unknown, why);

@@ -40,10 +40,10 @@ mod fixture;
 #[cfg(test)]
 mod fuzz;
 mod judge;
-mod ledger;
 mod locate;
 mod message;
 mod probe;
+mod probe_log;
 mod prober;
 mod responder;
 mod trial;

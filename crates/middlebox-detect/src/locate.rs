@@ -7,8 +7,8 @@ use narrows_wire::Ecn;
 
 use crate::evidence::Changer;
 use crate::finding::{Finding, Hop, Place, Verdict};
-use crate::ledger::{Ledger, Quotation};
 use crate::probe::{Probe, Shape, Way};
+use crate::probe_log::{ProbeLog, Quotation};
 use crate::trial::Question;
 
 /// Probes of a kind for each hop.
@@ -55,13 +55,13 @@ fn udp_passes(findings: &[Finding], way: Way) -> bool {
 }
 
 /// The probes that tell where the boxes that were found stand.
-pub(crate) fn plan(findings: &[Finding], ledger: &Ledger) -> Vec<(Way, Probe)> {
+pub(crate) fn plan(findings: &[Finding], log: &ProbeLog) -> Vec<(Way, Probe)> {
     let mut plan: Vec<(Way, Probe)> = Vec::new();
     for finding in findings.iter().filter(|f| f.verdict == Verdict::Found) {
         let way = finding.way;
         // Where a box sets the hops that are left, their number is not known.
-        let unknown = if ledger.sets_ttl(way) { MOST_HOPS } else { 0 };
-        let hops = ledger.hops(way).unwrap_or(unknown).min(MOST_HOPS);
+        let unknown = if log.sets_ttl(way) { MOST_HOPS } else { 0 };
+        let hops = log.hops(way).unwrap_or(unknown).min(MOST_HOPS);
         for sign in signs(finding.name, udp_passes(findings, way)) {
             for ttl in 1..=hops {
                 let probe = Probe { ttl, ..sign };
@@ -77,13 +77,13 @@ pub(crate) fn plan(findings: &[Finding], ledger: &Ledger) -> Vec<(Way, Probe)> {
 }
 
 /// Where the box of `finding` stands, if it can be said.
-pub(crate) fn place(finding: &Finding, findings: &[Finding], ledger: &Ledger) -> Option<Place> {
+pub(crate) fn place(finding: &Finding, findings: &[Finding], log: &ProbeLog) -> Option<Place> {
     if finding.verdict != Verdict::Found {
         return None;
     }
     let way = finding.way;
-    let hops = ledger.hops(way);
-    let of_way: Vec<&Quotation> = ledger.quotations.iter().filter(|q| q.way == way).collect();
+    let hops = log.hops(way);
+    let of_way: Vec<&Quotation> = log.quotations.iter().filter(|q| q.way == way).collect();
     let changer = Changer::ALL.iter().find(|c| c.name() == finding.name);
     let (after, before) = match changer {
         Some(changer) => change(*changer, &of_way),
@@ -142,7 +142,7 @@ fn block(question: Question, quotations: &[&Quotation]) -> (u8, Option<u8>) {
 }
 
 /// What is said without a responder, of hops up to the one that was reached.
-pub(crate) fn judge_quotations(ledger: &Ledger, target: IpAddr) -> Vec<Finding> {
+pub(crate) fn judge_quotations(log: &ProbeLog, target: IpAddr) -> Vec<Finding> {
     let pairs = narrows_mmb::READY
         .iter()
         .flat_map(|ready| Way::BOTH.map(|way| (ready.name, way)));
@@ -156,7 +156,7 @@ pub(crate) fn judge_quotations(ledger: &Ledger, target: IpAddr) -> Vec<Finding> 
             };
             let (verdict, evidence, place) = match said {
                 Err(why) => (Verdict::Unknown, why, None),
-                Ok(changer) => quoted_change(changer, ledger, target),
+                Ok(changer) => quoted_change(changer, log, target),
             };
             Finding {
                 name,
@@ -171,10 +171,10 @@ pub(crate) fn judge_quotations(ledger: &Ledger, target: IpAddr) -> Vec<Finding> 
 
 fn quoted_change(
     changer: Changer,
-    ledger: &Ledger,
+    log: &ProbeLog,
     target: IpAddr,
 ) -> (Verdict, String, Option<Place>) {
-    let all: Vec<&Quotation> = ledger.quotations.iter().collect();
+    let all: Vec<&Quotation> = log.quotations.iter().collect();
     let address = |number: u8| {
         let at = all.iter().find(|q| q.probe.ttl == number);
         at.map(|q| q.router)

@@ -121,7 +121,7 @@ impl Probe {
     }
 
     /// The packet, which always is the same for the same arguments.
-    pub(crate) fn packet(self, way: Way, id: u16, session: Session, ends: Ends) -> Vec<u8> {
+    pub(crate) fn packet(self, way: Way, id: u16, session: Session, ends: Addresses) -> Vec<u8> {
         let message = Message {
             spin: true,
             kind: Kind::Probe,
@@ -194,7 +194,7 @@ impl Session {
     }
 
     /// A segment within the connection that both ends act.
-    fn data(self, way: Way, ends: Ends) -> TcpFields {
+    fn data(self, way: Way, ends: Addresses) -> TcpFields {
         let other = match way {
             Way::Forward => Way::Back,
             Way::Back => Way::Forward,
@@ -211,7 +211,7 @@ impl Session {
     }
 
     /// `payload` on the connection, or as a datagram.
-    pub(crate) fn carry(self, over: Over, way: Way, ends: Ends, payload: &[u8]) -> Vec<u8> {
+    pub(crate) fn carry(self, over: Over, way: Way, ends: Addresses, payload: &[u8]) -> Vec<u8> {
         match over {
             Over::Udp => datagram(ends, Header::PLAIN, payload),
             Over::Tcp => segment(ends, Header::PLAIN, &self.data(way, ends), payload),
@@ -219,7 +219,7 @@ impl Session {
     }
 
     /// The SYN of the connection, or its answer: neither is a probe.
-    pub(crate) fn open(self, way: Way, answer: bool, ends: Ends) -> Vec<u8> {
+    pub(crate) fn open(self, way: Way, answer: bool, ends: Addresses) -> Vec<u8> {
         let data = self.data(way, ends);
         let fields = TcpFields {
             seq: self.start(way),
@@ -286,12 +286,12 @@ impl Over {
 
 /// From where to where a packet goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ends {
+pub(crate) struct Addresses {
     pub source: SocketAddr,
     pub destination: SocketAddr,
 }
 
-impl Ends {
+impl Addresses {
     pub(crate) const fn reversed(self) -> Self {
         Self {
             source: self.destination,
@@ -326,7 +326,7 @@ impl Header {
         ident: NO_PROBE,
     };
 
-    fn write(self, out: &mut Vec<u8>, ends: Ends, protocol: u8, len: usize) {
+    fn write(self, out: &mut Vec<u8>, ends: Addresses, protocol: u8, len: usize) {
         let fields = IpFields {
             source: ends.source.ip(),
             destination: ends.destination.ip(),
@@ -340,7 +340,7 @@ impl Header {
     }
 }
 
-fn datagram(ends: Ends, header: Header, payload: &[u8]) -> Vec<u8> {
+fn datagram(ends: Addresses, header: Header, payload: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     header.write(&mut out, ends, ip::UDP, 8 + payload.len());
     let fields = UdpFields {
@@ -352,7 +352,7 @@ fn datagram(ends: Ends, header: Header, payload: &[u8]) -> Vec<u8> {
     out
 }
 
-fn segment(ends: Ends, header: Header, fields: &TcpFields, payload: &[u8]) -> Vec<u8> {
+fn segment(ends: Addresses, header: Header, fields: &TcpFields, payload: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     let len = fields.header_len() + payload.len();
     header.write(&mut out, ends, ip::TCP, len);
@@ -362,7 +362,7 @@ fn segment(ends: Ends, header: Header, fields: &TcpFields, payload: &[u8]) -> Ve
 }
 
 /// An answer to what a host that is no responder says to a SYN: the connection is not wanted.
-pub(crate) fn reset(ends: Ends, seq: u32) -> Vec<u8> {
+pub(crate) fn reset(ends: Addresses, seq: u32) -> Vec<u8> {
     let fields = TcpFields {
         source_port: ends.source.port(),
         destination_port: ends.destination.port(),
@@ -408,7 +408,7 @@ mod tests {
 
     #[test]
     fn every_probe_is_whole_and_told_apart_in_both_versions() {
-        let v6 = Ends {
+        let v6 = Addresses {
             source: "[fd00::1]:4000".parse().unwrap(),
             destination: "[fd00::2]:5000".parse().unwrap(),
         };
@@ -419,7 +419,7 @@ mod tests {
                     let packet = probe.packet(way, 77, SESSION, ends);
                     assert!(is_whole(&packet), "{shape:?}");
                     assert_eq!(SESSION.identify(&packet, false), Some((77, true)));
-                    assert_eq!(Ends::of(&packet), Some(ends));
+                    assert_eq!(Addresses::of(&packet), Some(ends));
                     assert_eq!(Probe::decode(probe.encode()), Some(probe));
                     let other = Session {
                         number: 1,

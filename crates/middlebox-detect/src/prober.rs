@@ -9,10 +9,10 @@ use narrows_wire::Ecn;
 
 use crate::finding::{Detection, OtherChange};
 use crate::judge::judge;
-use crate::ledger::Ledger;
 use crate::locate::{self, MOST_HOPS};
 use crate::message::{HEADER_LEN, Kind, Message, Range};
-use crate::probe::{Ends, OTHER_TTL, Over, Probe, Session, Shape, TTL, Way};
+use crate::probe::{Addresses, OTHER_TTL, Over, Probe, Session, Shape, TTL, Way};
+use crate::probe_log::ProbeLog;
 use crate::trial::{Outcome, Question, Trial, shuffle};
 
 mod receive;
@@ -144,7 +144,7 @@ pub struct Prober {
     fetch: (Range, u32),
     /// Which of the lengths fits the path.
     fetch_len: usize,
-    ledger: Ledger,
+    log: ProbeLog,
     trials: Vec<Trial>,
     refusals: u32,
     alone: Alone,
@@ -184,7 +184,7 @@ impl Prober {
                 0,
             ),
             fetch_len: 0,
-            ledger: Ledger::default(),
+            log: ProbeLog::default(),
             trials: trials.collect(),
             refusals: 0,
             alone: Alone::default(),
@@ -269,7 +269,7 @@ impl Prober {
             Stage::Reaching => self.reach(now),
             Stage::Probing(_) | Stage::Locating => {
                 let quoted = self.stage == Stage::Locating;
-                let last = self.ledger.last();
+                let last = self.log.last();
                 let range = Range {
                     quoted,
                     first: self.fetch.0.last.saturating_add(1).min(last),
@@ -327,10 +327,7 @@ impl Prober {
         for (at, ecn, ttl) in pairs {
             let Trial { way, question, .. } = self.trials[at];
             let [test, control] = question.pair(ecn).map(|probe| Probe { ttl, ..probe });
-            let ids = [
-                self.ledger.enter(way, test),
-                self.ledger.enter(way, control),
-            ];
+            let ids = [self.log.enter(way, test), self.log.enter(way, control)];
             let [Some(test), Some(control)] = ids else {
                 self.detection.cut_short = Some("too many probes were lost");
                 return;
@@ -374,10 +371,10 @@ impl Prober {
         if !open.is_empty() && self.round < ROUNDS && self.detection.cut_short.is_none() {
             return self.begin_round(&open);
         }
-        let findings = judge(&self.ledger, &self.trials);
-        for (way, probe) in locate::plan(&findings, &self.ledger) {
+        let findings = judge(&self.log, &self.trials);
+        for (way, probe) in locate::plan(&findings, &self.log) {
             self.queue
-                .extend(self.ledger.enter(way, probe).map(Due::Probe));
+                .extend(self.log.enter(way, probe).map(Due::Probe));
         }
         self.detection.findings = findings;
         self.stage = Stage::Locating;
@@ -389,14 +386,14 @@ impl Prober {
     /// Trials that another round may decide, and those whose probes it takes to say that what
     /// comes is as it was sent.
     fn unsettled(&self) -> Vec<usize> {
-        let outcome = |trial: &Trial| trial.outcome(|id| self.ledger.arrived(id));
+        let outcome = |trial: &Trial| trial.outcome(|id| self.log.arrived(id));
         let lacks = Way::BOTH.map(|way| {
             let udp = self.trials.iter().any(|trial| {
                 trial.way == way
                     && trial.question == Question::Udp
                     && outcome(trial) == Outcome::Passes
             });
-            self.ledger.lacks(way, udp)
+            self.log.lacks(way, udp)
         });
         let open = |trial: &Trial| {
             let kind = matches!(trial.question, Question::Udp | Question::SynData);
@@ -429,7 +426,7 @@ impl Prober {
             reached,
             ..
         } = self.alone;
-        let quoted = |probe: &Probe| self.ledger.quotations.iter().any(|q| q.probe == *probe);
+        let quoted = |probe: &Probe| self.log.quotations.iter().any(|q| q.probe == *probe);
         let here = all.map(|probe| Probe { ttl: hop, ..probe });
         let answered = here.iter().any(quoted);
         // To TCP a host does not answer by quoting.
@@ -457,7 +454,7 @@ impl Prober {
         }
         self.alone.asked += 1;
         for probe in left {
-            let id = self.ledger.enter(Way::Forward, probe);
+            let id = self.log.enter(Way::Forward, probe);
             self.queue.extend(id.map(Due::Probe));
         }
         self.deadline = now + REST;
@@ -468,21 +465,21 @@ impl Prober {
         self.queue.clear();
         let done = &mut self.detection;
         if done.responder {
-            let mut findings = judge(&self.ledger, &self.trials);
+            let mut findings = judge(&self.log, &self.trials);
             for at in 0..findings.len() {
-                findings[at].place = locate::place(&findings[at], &findings, &self.ledger);
+                findings[at].place = locate::place(&findings[at], &findings, &self.log);
             }
             done.findings = findings;
         } else {
-            done.findings = locate::judge_quotations(&self.ledger, self.settings.target.ip());
+            done.findings = locate::judge_quotations(&self.log, self.settings.target.ip());
         }
-        done.hops = Way::BOTH.map(|way| self.ledger.hops(way));
+        done.hops = Way::BOTH.map(|way| self.log.hops(way));
         for way in Way::BOTH {
-            let (sent, came) = self.ledger.counts(way);
+            let (sent, came) = self.log.counts(way);
             done.sent[way.index()] = sent;
             done.came[way.index()] = came;
         }
-        let others = self.ledger.others();
+        let others = self.log.others();
         done.others = others
             .map(|(way, field, packets)| OtherChange {
                 way,
@@ -505,7 +502,7 @@ impl Prober {
             }
             Due::Greeting(over) => Some(self.say(over, Kind::Hello, 0, &[], HELLO_LEN)),
             Due::Probe(id) => {
-                let (way, probe) = self.ledger.shot(id)?;
+                let (way, probe) = self.log.shot(id)?;
                 if way == Way::Forward {
                     return Some(self.sent(id, way, probe));
                 }
@@ -516,8 +513,8 @@ impl Prober {
         }
     }
 
-    fn ends(&self) -> Ends {
-        Ends {
+    fn ends(&self) -> Addresses {
+        Addresses {
             source: self.settings.own,
             destination: self.settings.target,
         }

@@ -12,7 +12,7 @@ use narrows_units::{Duration, Instant};
 use narrows_wire::{Icmp, Ip, Tcp, TcpFlags, ip};
 
 use crate::message::{HEADER_LEN, Kind, Message, Range, Record};
-use crate::probe::{Ends, Over, Probe, Session, Shape, Way, is_whole, payload};
+use crate::probe::{Addresses, Over, Probe, Session, Shape, Way, is_whole, payload};
 
 /// Bytes that are kept of a packet: the headers of IPv6 and of TCP with all options, and a
 /// datagram's first byte.
@@ -131,7 +131,7 @@ impl Responder {
         }
         let (destination, over) = self.calling.pop()?;
         let (ends, session) = (
-            Ends {
+            Addresses {
                 source: self.settings.own,
                 destination,
             },
@@ -160,7 +160,7 @@ impl Responder {
             self.keep_quotation(&ip, packet);
             return None;
         }
-        let came = Ends::of(packet).filter(|came| came.destination == self.settings.own)?;
+        let came = Addresses::of(packet).filter(|came| came.destination == self.settings.own)?;
         self.counters.received += 1;
         let mut clients = self.settings.clients.iter();
         if !clients.any(|network| network.contains(ip.source)) {
@@ -189,7 +189,7 @@ impl Responder {
         may
     }
 
-    fn answer(&mut self, now: Instant, came: Ends, ip: &Ip, packet: &[u8]) -> Option<Vec<u8>> {
+    fn answer(&mut self, now: Instant, came: Addresses, ip: &Ip, packet: &[u8]) -> Option<Vec<u8>> {
         let over = match ip.protocol {
             ip::UDP => Over::Udp,
             _ => Over::Tcp,
@@ -237,7 +237,7 @@ impl Responder {
                 let unknown = SocketAddr::new(ip.source, u16::from_be_bytes([a, b]));
                 let own = self.settings.own;
                 let port = probe.port(Way::Back, own.port(), said.id);
-                let ends = Ends {
+                let ends = Addresses {
                     source: SocketAddr::new(own.ip(), port),
                     destination: known.peers[by as usize].unwrap_or(unknown),
                 };
@@ -332,7 +332,7 @@ fn kept(packet: &[u8], intact: bool) -> Kept {
 }
 
 /// The answer to a SYN that opens the way for messages over TCP.
-fn opening(came: Ends, ip: &Ip, packet: &[u8]) -> Option<Vec<u8>> {
+fn opening(came: Addresses, ip: &Ip, packet: &[u8]) -> Option<Vec<u8>> {
     let tcp = Tcp::parse(packet.get(ip.header_len..)?).ok()?;
     let opens = tcp.flags == TcpFlags(TcpFlags::SYN) && tcp.window == 0;
     let session = Session {
@@ -357,8 +357,8 @@ mod tests {
         Responder::new(settings, [9; 32])
     }
 
-    fn ends(from: &str) -> Ends {
-        Ends {
+    fn ends(from: &str) -> Addresses {
+        Addresses {
             source: from.parse().unwrap(),
             destination: OWN.parse().unwrap(),
         }
@@ -485,7 +485,7 @@ mod tests {
             let now = Instant::ZERO + Duration::from_millis(ms);
             while let Some(call) = responder.poll(now) {
                 assert_eq!(
-                    Ends::of(&call).unwrap().destination,
+                    Addresses::of(&call).unwrap().destination,
                     responder.settings.calls[0]
                 );
                 calls += 1;

@@ -183,7 +183,7 @@ impl Classifier {
     }
 
     /// The bytes of the window that say which tables can match, each with 256 rows of bits.
-    pub(crate) fn looks(&self) -> impl Iterator<Item = (usize, &[u64])> {
-        self.pruning.looks()
+    pub(crate) fn probe_bytes(&self) -> impl Iterator<Item = (usize, &[u64])> {
+        self.pruning.probe_bytes()
     }
 }

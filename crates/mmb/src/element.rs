@@ -66,7 +66,7 @@ impl Element for LinkBox {
     /// Commands with `;` between them: rules come and go.
     fn change(&mut self, _: Instant, change: &Change) -> Result<(), WordError> {
         let commands = commands(&change.words).map_err(|e| e.error.shifted(e.offset))?;
-        self.middlebox.carry_out(&commands).map_err(|refused| {
+        self.middlebox.apply(&commands).map_err(|refused| {
             let span = 0..change.words.len();
             WordError::new(span, format!("`{}`", change.words), refused.to_string())
         })

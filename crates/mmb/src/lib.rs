@@ -23,7 +23,6 @@ mod command;
 mod complete;
 mod connections;
 mod constraint;
-mod deeds;
 mod element;
 #[allow(unsafe_code)]
 mod ffi;
@@ -43,6 +42,7 @@ mod recent;
 mod reference;
 mod repeat;
 mod rule;
+mod rule_actions;
 mod shape;
 mod structs;
 mod table;

@@ -13,10 +13,10 @@ use crate::classifier::Classifier;
 use crate::command::Command;
 use crate::connections::{Connections, Direction, MOST};
 use crate::constraint::{Names, UnknownInterface};
-use crate::deeds::Deeds;
 use crate::ffi::Packet;
 use crate::field::Layer;
 use crate::rule::Rule;
+use crate::rule_actions::RuleActions;
 use crate::structs::{Flow, Reading, Tracked};
 
 mod begin;
@@ -56,7 +56,7 @@ impl Default for Settings {
     }
 }
 
-/// Why commands were not carried out. None of them was.
+/// Why commands were not applied. None of them was.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refused {
     /// The box has no interface of that name, but these.
@@ -89,18 +89,18 @@ pub struct Outcome {
     /// Where it began a connection whose packets get other addresses or ports, or is the first
     /// of its flow to which a rule gave others: the protocol, and source and destination as it
     /// leaves.
-    pub translated: Option<(u8, Ends)>,
+    pub translated: Option<(u8, AddressPair)>,
 }
 
 /// Source and destination.
-type Ends = (SocketAddr, SocketAddr);
+type AddressPair = (SocketAddr, SocketAddr);
 
 /// A box.
 #[derive(Clone, Debug)]
 pub struct Middlebox {
     settings: Settings,
     rules: Vec<Rule>,
-    deeds: Deeds,
+    rule_actions: RuleActions,
     /// By rule: packets and bytes. Memory that stays zero takes none.
     counted: Vec<[u64; 2]>,
     classifier: Classifier,
@@ -131,7 +131,7 @@ impl Middlebox {
             connections: Connections::new(settings.most_connections),
             settings,
             rules: Vec::new(),
-            deeds: Deeds::default(),
+            rule_actions: RuleActions::default(),
             counted: Vec::new(),
             classifier: Classifier::empty(),
             stateful: false,
@@ -152,15 +152,15 @@ impl Middlebox {
     /// change nothing. The counters and connections of rules that stay are kept.
     ///
     /// # Errors
-    /// When one cannot be carried out.
-    pub fn carry_out(&mut self, commands: &[Command]) -> Result<(), Refused> {
+    /// When one cannot be applied.
+    pub fn apply(&mut self, commands: &[Command]) -> Result<(), Refused> {
         self.carry_out_all(commands.to_vec())
     }
 
     /// The same of commands that are not needed any more: of a million rules no copy is made.
     ///
     /// # Errors
-    /// As [`carry_out`](Self::carry_out).
+    /// As [`apply`](Self::apply).
     pub fn carry_out_all(&mut self, commands: Vec<Command>) -> Result<(), Refused> {
         self.change(commands).map(drop)
     }
@@ -168,7 +168,7 @@ impl Middlebox {
     /// The same; which number each rule had before, from 0, if it was there.
     ///
     /// # Errors
-    /// As [`carry_out`](Self::carry_out).
+    /// As [`apply`](Self::apply).
     pub fn change(&mut self, commands: Vec<Command>) -> Result<Vec<Option<u32>>, Refused> {
         let before = (0..self.rules.len()).map(Next::Old).collect();
         self.change_from(before, self.enabled, commands)
@@ -179,7 +179,7 @@ impl Middlebox {
     /// rule had before, from 0, if it was there.
     ///
     /// # Errors
-    /// As [`carry_out`](Self::carry_out).
+    /// As [`apply`](Self::apply).
     pub fn reload(&mut self, commands: Vec<Command>) -> Result<Vec<Option<u32>>, Refused> {
         self.change_from(Vec::new(), [true; 2], commands)
     }
@@ -220,7 +220,7 @@ impl Middlebox {
                 Next::New(rule) => rule,
             })
         };
-        let deeds = Deeds::of(rules(), &names).map_err(refused)?;
+        let rule_actions = RuleActions::of(rules(), &names).map_err(refused)?;
         let classifier = Classifier::of(rules(), &names).map_err(refused)?;
         // Nothing can fail from here on.
         let mut renumbered = vec![None; self.rules.len()];
@@ -246,10 +246,10 @@ impl Middlebox {
             self.connections.renumber(|at| renumbered[at as usize]);
         }
         self.reported.clear();
-        self.stateful = deeds.any_stateful();
-        self.translates = deeds.translate();
-        self.reads_options = deeds.reads_options() || classifier.reads_options();
-        self.deeds = deeds;
+        self.stateful = rule_actions.any_stateful();
+        self.translates = rule_actions.translate();
+        self.reads_options = rule_actions.reads_options() || classifier.reads_options();
+        self.rule_actions = rule_actions;
         self.classifier = classifier;
         self.enabled = enabled;
         Ok(before)
@@ -262,7 +262,7 @@ impl Middlebox {
 
     /// The rules and what they do, in their order.
     pub(crate) fn loaded(&self) -> impl Iterator<Item = (&Rule, &Action)> {
-        self.rules.iter().zip(self.deeds.actions())
+        self.rules.iter().zip(self.rule_actions.actions())
     }
 
     /// Where its draws come from.
@@ -378,12 +378,17 @@ impl Middlebox {
             let (forward, tracked) = (&connection.forward, &connection.tracked);
             packet.translate(forward, tracked, Direction::Reverse);
         }
-        let moves = |rule: &u32| self.deeds.get(*rule).action.moves_flows;
+        let moves = |rule: &u32| self.rule_actions.get(*rule).action.moves_flows;
         let came = match known.is_none() && self.applied.iter().any(moves) {
             true => key.map(|key| key.key()).or_else(|| key_of(packet.bytes)),
             false => None,
         };
-        change(&self.deeds, &self.applied, packet, &mut self.counters);
+        change(
+            &self.rule_actions,
+            &self.applied,
+            packet,
+            &mut self.counters,
+        );
         let moved = came.and_then(|came| moved(&mut self.reported, came, packet.bytes));
         let outcome = match (known, key) {
             (Some((connection, Direction::Forward)), _) => {
@@ -401,7 +406,7 @@ impl Middlebox {
             _ => passed(moved),
         };
         if outcome.dropped.is_none() {
-            set_checksums(&self.deeds, &self.applied, packet);
+            set_checksums(&self.rule_actions, &self.applied, packet);
         }
         match key {
             Some(key) if fragment && !later && outcome.dropped.is_none() => {
@@ -440,7 +445,7 @@ impl Middlebox {
         };
         packet.comes(&mut connection.tracked, direction);
         for rule in &self.matched {
-            let stateful = self.deeds.get(*rule).stateful;
+            let stateful = self.rule_actions.get(*rule).stateful;
             if let (true, Err(place)) = (stateful, connection.rules.binary_search(rule)) {
                 let (before, after) = connection.rules.split_at(place);
                 connection.rules = [before, &[*rule], after].concat().into();
@@ -461,7 +466,7 @@ impl Middlebox {
     /// Why the packet is dropped, if it is. Drops are drawn for in the order of the rules.
     fn verdict(&mut self) -> Option<DropCause> {
         for rule in &self.applied {
-            for verdict in &self.deeds.get(*rule).action.verdicts {
+            for verdict in &self.rule_actions.get(*rule).action.verdicts {
                 match verdict {
                     Verdict::Accept => return None,
                     Verdict::Drop(rate) if rate.0 == 10_000 => return Some(DropCause::Policy),
@@ -505,8 +510,13 @@ impl Settings {
 }
 
 /// Makes the changes of all rules that apply, in their order.
-fn change(deeds: &Deeds, applied: &[u32], packet: &mut Packet<'_>, counters: &mut BoxCounters) {
-    let actions = || applied.iter().map(|rule| &deeds.get(*rule).action);
+fn change(
+    rule_actions: &RuleActions,
+    applied: &[u32],
+    packet: &mut Packet<'_>,
+    counters: &mut BoxCounters,
+) {
+    let actions = || applied.iter().map(|rule| &rule_actions.get(*rule).action);
     for action in actions() {
         action.set(packet);
     }
@@ -519,9 +529,9 @@ fn change(deeds: &Deeds, applied: &[u32], packet: &mut Packet<'_>, counters: &mu
 }
 
 /// Writes the checksums that rules set, which no other change alters any more.
-fn set_checksums(deeds: &Deeds, applied: &[u32], packet: &mut Packet<'_>) {
+fn set_checksums(rule_actions: &RuleActions, applied: &[u32], packet: &mut Packet<'_>) {
     for rule in applied {
-        let sums = &deeds.get(*rule).action.sums;
+        let sums = &rule_actions.get(*rule).action.sums;
         if !sums.is_empty() {
             packet.set(sums);
         }
@@ -529,7 +539,7 @@ fn set_checksums(deeds: &Deeds, applied: &[u32], packet: &mut Packet<'_>) {
 }
 
 /// Source and destination of packets with this key.
-fn ends(key: &FlowKey) -> Ends {
+fn ends(key: &FlowKey) -> AddressPair {
     (
         SocketAddr::from((key.source, key.source_port)),
         SocketAddr::from((key.destination, key.destination_port)),
@@ -549,7 +559,11 @@ fn key_of(bytes: &[u8]) -> Option<FlowKey> {
 
 /// The ends as a packet leaves, which had the key `came`, if rules gave it others and
 /// its flow is not among those that were `reported` before.
-fn moved(reported: &mut BTreeSet<FlowKey>, came: FlowKey, bytes: &[u8]) -> Option<(u8, Ends)> {
+fn moved(
+    reported: &mut BTreeSet<FlowKey>,
+    came: FlowKey,
+    bytes: &[u8],
+) -> Option<(u8, AddressPair)> {
     // A fragment without ports has none to give.
     let left = key_of(bytes).unwrap_or(came);
     if left == came || reported.contains(&came) {
@@ -563,7 +577,7 @@ fn moved(reported: &mut BTreeSet<FlowKey>, came: FlowKey, bytes: &[u8]) -> Optio
     Some((left.protocol, ends(&left)))
 }
 
-fn passed(translated: Option<(u8, Ends)>) -> Outcome {
+fn passed(translated: Option<(u8, AddressPair)>) -> Outcome {
     Outcome {
         dropped: None,
         translated,

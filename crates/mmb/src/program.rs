@@ -33,7 +33,7 @@ pub struct Program {
     pub masks: Vec<[u8; 64]>,
     /// Bytes of the window that say which masks can match, each with 256 rows of bits, one for
     /// each mask.
-    pub looks: Vec<(u8, Vec<u64>)>,
+    pub probe_bytes: Vec<(u8, Vec<u64>)>,
     /// What a masked window is, for which mask, and the first rule that asks for it.
     pub keys: Vec<([u8; 64], u32, u32)>,
     /// The rules, from 0.
@@ -263,8 +263,8 @@ impl Middlebox {
             return Err(Unsupported { rule: None, what });
         }
         program.steps = steps as u32;
-        program.looks = classifier
-            .looks()
+        program.probe_bytes = classifier
+            .probe_bytes()
             .map(|(at, rows)| (at as u8, rows.to_vec()))
             .collect();
         Ok(())
@@ -340,7 +340,7 @@ mod tests {
 
     fn program(text: &str) -> Result<Program, Unsupported> {
         let mut middlebox = Middlebox::new(Settings::default(), Rng::for_name(1, "box"));
-        middlebox.carry_out(&commands(text).unwrap()).unwrap();
+        middlebox.apply(&commands(text).unwrap()).unwrap();
         middlebox.program()
     }
 

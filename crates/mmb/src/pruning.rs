@@ -4,7 +4,7 @@ use crate::layout::{WINDOW, Window};
 use crate::table::Table;
 
 /// Bytes of a packet that are looked at.
-const LOOKS: usize = 8;
+const PROBE_BYTES: usize = 8;
 
 /// For a few bytes of the window and each of their values, a bit for each table that has
 /// a key with it. A table that does not ask for all of a byte has each value that agrees with
@@ -13,7 +13,7 @@ const LOOKS: usize = 8;
 pub(crate) struct Pruning {
     /// Words of a row.
     words: usize,
-    looks: Vec<(usize, Vec<u64>)>,
+    probe_bytes: Vec<(usize, Vec<u64>)>,
     all: Vec<u64>,
 }
 
@@ -39,8 +39,8 @@ impl Pruning {
         }
         worth.retain(|(ruled_out, ..)| *ruled_out > 0);
         worth.sort_by_key(|(ruled_out, at, _)| (std::cmp::Reverse(*ruled_out), *at));
-        worth.truncate(LOOKS);
-        let looks = worth
+        worth.truncate(PROBE_BYTES);
+        let probe_bytes = worth
             .into_iter()
             .map(|(_, at, allowed)| {
                 let mut rows = vec![0u64; 256 * words];
@@ -52,19 +52,23 @@ impl Pruning {
                 (at, rows)
             })
             .collect();
-        Self { words, looks, all }
+        Self {
+            words,
+            probe_bytes,
+            all,
+        }
     }
 
     /// The bytes that are looked at, each with a row of bits for each of its values.
-    pub(crate) fn looks(&self) -> impl Iterator<Item = (usize, &[u64])> {
-        self.looks.iter().map(|(at, rows)| (*at, &rows[..]))
+    pub(crate) fn probe_bytes(&self) -> impl Iterator<Item = (usize, &[u64])> {
+        self.probe_bytes.iter().map(|(at, rows)| (*at, &rows[..]))
     }
 
     /// Calls `look` with each table that the packet may match.
     pub(crate) fn candidates(&self, window: &Window, mut look: impl FnMut(usize)) {
         for (word, all) in self.all.iter().enumerate() {
             let mut bits = *all;
-            for (at, rows) in &self.looks {
+            for (at, rows) in &self.probe_bytes {
                 bits &= rows[usize::from(window[*at]) * self.words + word];
                 if bits == 0 {
                     break;

@@ -35,7 +35,7 @@ impl Bench {
         let own = [OWN.parse().unwrap(), "2001:db8:1::1".parse().unwrap()];
         let settings = Settings { own, ..settings };
         let mut middlebox = Middlebox::new(settings, Rng::for_name(1, "box"));
-        middlebox.carry_out(&commands(rules).unwrap()).unwrap();
+        middlebox.apply(&commands(rules).unwrap()).unwrap();
         Self {
             middlebox,
             now: Instant::ZERO,
@@ -381,7 +381,7 @@ fn a_load_that_fails_changes_nothing_and_one_that_succeeds_keeps_what_stays() {
     ] {
         let error = bench
             .middlebox
-            .carry_out(&commands(wrong).unwrap())
+            .apply(&commands(wrong).unwrap())
             .unwrap_err();
         assert!(error.to_string().contains(says), "{error}");
     }
@@ -392,28 +392,22 @@ fn a_load_that_fails_changes_nothing_and_one_that_succeeds_keeps_what_stays() {
         .collect();
     assert_eq!(before, after);
     let answer = tcp(SERVER, A, segment(ACK, 8, 2), &[]);
-    bench
-        .middlebox
-        .carry_out(&commands("del 1").unwrap())
-        .unwrap();
+    bench.middlebox.apply(&commands("del 1").unwrap()).unwrap();
     assert_eq!(
         bench.push(DOWN, &answer),
         Ok(answer.clone()),
         "the connection has its rule still"
     );
-    bench
-        .middlebox
-        .carry_out(&commands("del 1").unwrap())
-        .unwrap();
+    bench.middlebox.apply(&commands("del 1").unwrap()).unwrap();
     assert_eq!(bench.push(DOWN, &answer), Err(DropCause::Policy));
     bench
         .middlebox
-        .carry_out(&commands("disable outside").unwrap())
+        .apply(&commands("disable outside").unwrap())
         .unwrap();
     assert_eq!(bench.push(DOWN, &answer), Ok(answer.clone()));
     bench
         .middlebox
-        .carry_out(&commands("flush; enable outside").unwrap())
+        .apply(&commands("flush; enable outside").unwrap())
         .unwrap();
     assert_eq!(bench.push(DOWN, &answer), Ok(answer));
 }
@@ -511,7 +505,7 @@ fn a_rate_of_drops_is_met_and_the_same_seed_drops_the_same() {
     let run = |seed: u64| {
         let mut middlebox = Middlebox::new(Settings::default(), Rng::for_name(seed, "box"));
         middlebox
-            .carry_out(&commands("add all drop 10").unwrap())
+            .apply(&commands("add all drop 10").unwrap())
             .unwrap();
         let packet = udp(A, SERVER, b"?");
         (0..20_000)
@@ -554,7 +548,7 @@ fn ready_boxes_are_rules_that_load() {
 fn a_rule_without_state_reports_each_flow_that_it_moves_once() {
     let mut middlebox = Middlebox::new(Settings::default(), Rng::for_name(1, "box"));
     let rules = commands("add tcp-dport 80 mod tcp-dport 8080\nadd udp-dport 5 mod ip-ttl 3");
-    middlebox.carry_out(&rules.unwrap()).unwrap();
+    middlebox.apply(&rules.unwrap()).unwrap();
     let mut reported = |from: &str, to: &str| {
         let mut bytes = tcp(from, to, segment(ACK, 1, 1), b"data");
         let outcome = middlebox.process(Instant::ZERO, UP, &mut bytes, &mut 0);

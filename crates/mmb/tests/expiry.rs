@@ -76,7 +76,7 @@ fn connections_are_forgotten_when_a_box_that_looks_at_all_of_them_forgets_them()
     for round in 0..20 {
         let mut middlebox = Middlebox::new(Settings::default(), Rng::for_name(round, "box"));
         let rules = commands("add-stateful all accept").unwrap();
-        middlebox.carry_out(&rules).unwrap();
+        middlebox.apply(&rules).unwrap();
         let (mut all, mut now, mut before) = (LooksAtAll::default(), Instant::ZERO, 0);
         for _ in 0..2_000 {
             let number = rng.below(40);

@@ -22,7 +22,7 @@ fn boxed(rules: &str) -> Middlebox {
         ..Settings::default()
     };
     let mut middlebox = Middlebox::new(settings, Rng::for_name(1, "box"));
-    middlebox.carry_out(&commands(rules).unwrap()).unwrap();
+    middlebox.apply(&commands(rules).unwrap()).unwrap();
     middlebox
 }
 

@@ -20,7 +20,7 @@ fn boxed(rules: &str, most_connections: usize) -> Middlebox {
         ..Settings::default()
     };
     let mut middlebox = Middlebox::new(settings, Rng::for_name(1, "box"));
-    middlebox.carry_out(&commands(rules).unwrap()).unwrap();
+    middlebox.apply(&commands(rules).unwrap()).unwrap();
     middlebox
 }
 
@@ -227,7 +227,7 @@ fn options_are_added_to_packets_of_either_way_only_as_far_as_the_mtu_has_room() 
             },
             Rng::for_name(1, "box"),
         );
-        middlebox.carry_out(&commands(rules).unwrap()).unwrap();
+        middlebox.apply(&commands(rules).unwrap()).unwrap();
         for (payload, longer) in [(1_456, true), (1_457, false), (1_460, false)] {
             let data = vec![7; payload];
             let whole = tcp(SERVER, "10.0.0.1:5000", segment(TcpFlags::ACK, 1, 1), &data);
@@ -250,7 +250,7 @@ fn where_options_have_no_room_sack_blocks_are_shifted_where_the_packet_has_them(
             },
             Rng::for_name(1, "box"),
         );
-        middlebox.carry_out(&commands(rules).unwrap()).unwrap();
+        middlebox.apply(&commands(rules).unwrap()).unwrap();
         let mut sent = tcp(&host(1), SERVER, segment(TcpFlags::ACK, 1, 1_000), &[]);
         sent.extend([1, 1, 5, 10, 0, 0, 7, 208, 0, 0, 11, 184]);
         sent.extend([7; 48]);

@@ -50,7 +50,7 @@ fn fuzz_commands() {
     let place = |e: &WordError| e.span.clone();
     let read = corpus.run_words(20_000, Command::parse, place, |command| {
         let mut middlebox = Middlebox::new(Settings::default(), Rng::for_name(1, "fuzz"));
-        let _ = middlebox.carry_out(&[command]);
+        let _ = middlebox.apply(&[command]);
     });
     assert!(read > 300, "mutations that are still commands: {read}");
 }
@@ -71,7 +71,7 @@ fn strict() -> Vec<Middlebox> {
                 ..Settings::default()
             };
             let mut middlebox = Middlebox::new(settings, Rng::for_name(1, "fuzz"));
-            middlebox.carry_out(&commands(rules).unwrap()).unwrap();
+            middlebox.apply(&commands(rules).unwrap()).unwrap();
             middlebox
         })
         .collect()

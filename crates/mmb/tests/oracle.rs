@@ -14,9 +14,7 @@ use narrows_units::{Instant, Rng};
 fn boxed(rules: &[Rule]) -> Middlebox {
     let mut middlebox = Middlebox::new(Settings::default(), Rng::for_name(1, "box"));
     let commands: Vec<_> = rules.iter().cloned().map(Command::Add).collect();
-    middlebox
-        .carry_out(&commands)
-        .expect("rules of known names");
+    middlebox.apply(&commands).expect("rules of known names");
     middlebox
 }
 

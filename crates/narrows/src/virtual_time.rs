@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::io;
 
 use narrows_kernel::{
-    GUEST, KEEPER, KernelEngine, Machine, Store, become_kernel, run_in_guest, serve,
+    GUEST, KEEPER, KernelEngine, Store, VirtualMachine, become_kernel, run_in_guest, serve,
 };
 use narrows_scenario::Refusal;
 
@@ -44,7 +44,7 @@ pub fn kernel_engine(name: Option<&str>) -> Result<KernelEngine, Refusal> {
     }
     let program = std::env::current_exe()
         .map_err(|error| refuse(format!("this program's own file cannot be found: {error}")))?;
-    Ok(KernelEngine::new(Machine::new(&kernel, program)))
+    Ok(KernelEngine::new(VirtualMachine::new(&kernel, program)))
 }
 
 /// Whether `arguments`, without the program's name, are those of a part of a run in a

@@ -7,7 +7,7 @@ use narrows_wire::{Ecn, Ip, Malformed, Tcp, TcpFlags, ip};
 /// The two ends of a packet's flow, without a direction: the lower address and
 /// port first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Ends {
+pub(crate) struct FlowEnds {
     /// Addresses in their IPv6 form.
     low: [u64; 2],
     high: [u64; 2],
@@ -32,7 +32,7 @@ fn address(words: [u64; 2]) -> IpAddr {
     std::net::Ipv6Addr::from(whole).to_canonical()
 }
 
-impl Ends {
+impl FlowEnds {
     /// The ends of a packet, and whether its source is the lower one.
     fn of(source: (IpAddr, u16), destination: (IpAddr, u16), protocol: u8) -> (Self, bool) {
         let from = (words(source.0), source.1);
@@ -111,7 +111,7 @@ pub(crate) enum Above<'a> {
 /// A packet that belongs to a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet<'a> {
-    pub(crate) ends: Ends,
+    pub(crate) ends: FlowEnds,
     /// Whether the lower end sent it.
     pub(crate) from_low: bool,
     pub(crate) ecn: Ecn,
@@ -233,7 +233,7 @@ fn usual(bytes: &[u8], slot: &mut Option<Classified<'_>>) -> Option<()> {
     let (low, high) = (from.min(to), from.max(to));
     let mapped = |end: u64| [0, 0xffff << 32 | end >> 16];
     *slot = Some(Ok(Packet {
-        ends: Ends {
+        ends: FlowEnds {
             low: mapped(low),
             high: mapped(high),
             ports: (low as u32) << 16 | high as u32 & 0xffff,
@@ -276,7 +276,8 @@ fn classify_cut(bytes: &[u8], cut: u32) -> Classified<'_> {
         }
         _ => return Err(Unread::OtherProtocol),
     };
-    let (ends, from_low) = Ends::of((ip.source, ports.0), (ip.destination, ports.1), ip.protocol);
+    let (ends, from_low) =
+        FlowEnds::of((ip.source, ports.0), (ip.destination, ports.1), ip.protocol);
     Ok(Packet {
         ends,
         from_low,

@@ -3,9 +3,9 @@
 use narrows_wire::Ecn;
 use narrows_wire::efm::Signal;
 
+use crate::batches::{BatchCounts, Count, Sums};
 use crate::flow::Flow;
 use crate::interval::Interval;
-use crate::ledger::{Count, Ledger, Sums};
 use crate::mean::{Mean, RttMeans};
 use crate::sample::{Quantity, Side, Technique};
 use crate::signals::Signals;
@@ -133,7 +133,7 @@ pub(crate) fn of(flow: &Flow) -> Vec<Estimate> {
     if flow.estimators.signals.as_ref().is_some_and(|m| m.counts())
         || Side::BOTH.into_iter().any(capable)
     {
-        flow.with_ledger(|ledger| rates(flow.estimators.signals.as_deref(), ledger, &mut all));
+        flow.with_batches(|batches| rates(flow.estimators.signals.as_deref(), batches, &mut all));
     }
     all
 }
@@ -207,8 +207,8 @@ fn rest(a: f64, b: f64) -> Option<f64> {
 }
 
 /// Loss and marking rates from a ledger.
-fn rates(signals: Option<&Signals>, ledger: &Ledger, all: &mut Vec<Estimate>) {
-    let groups = ledger.groups();
+fn rates(signals: Option<&Signals>, batches: &BatchCounts, all: &mut Vec<Estimate>) {
+    let groups = batches.groups();
     let no_wave = (0, Basis::Measured);
     let wave = |side| {
         signals

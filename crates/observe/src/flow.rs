@@ -12,7 +12,7 @@ use narrows_wire::efm::Profile;
 
 pub(crate) use self::estimators::{Estimators, Opening, Passed};
 use self::way::{Order, Way};
-use crate::classify::{Above, Ends, Packet, Segment};
+use crate::classify::{Above, FlowEnds, Packet, Segment};
 use crate::config::ObserverConfig;
 use crate::probes::Room;
 use crate::quic::{self, Quic};
@@ -71,7 +71,7 @@ pub enum End {
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Flow {
-    pub(crate) ends: Ends,
+    pub(crate) ends: FlowEnds,
     pub(crate) last_at: u64,
     state: FlowState,
     profile: Profile,
@@ -265,12 +265,12 @@ impl Flow {
         }
         let loss = visible.shows_loss();
         let Estimators {
-            signals, ledger, ..
+            signals, batches, ..
         } = &mut self.estimators;
         let signals = signals.get_or_insert_with(|| Box::new(Signals::visible(loss, config)));
-        let ledger = ledger.as_deref_mut();
+        let batches = batches.as_deref_mut();
         let bits = (seen.bits, (0, 0));
-        signals.packet(side, bits, seen.newer, floor, now, ledger, out);
+        signals.packet(side, bits, seen.newer, floor, now, batches, out);
         true
     }
 

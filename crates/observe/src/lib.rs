@@ -25,6 +25,7 @@
 
 #![forbid(unsafe_code)]
 
+mod batches;
 mod classify;
 mod config;
 mod delay;
@@ -34,7 +35,6 @@ mod flow;
 pub mod format;
 mod heuristic;
 mod interval;
-mod ledger;
 mod mean;
 mod observer;
 mod probes;

@@ -3,9 +3,9 @@
 
 use narrows_wire::efm::{Profile, Signal};
 
+use crate::batches::{Account, BatchCounts, Count, Row};
 use crate::config::{ObserverConfig, ObserverMode};
 use crate::delay::{Delay, Rule};
-use crate::ledger::{Account, Count, Ledger, Row};
 use crate::mean::RttMeans;
 use crate::reflection::Reflection;
 use crate::sample::{Measured, Now, Quantity, Sample, Side, Technique, whole_id};
@@ -218,9 +218,9 @@ impl Signals {
     }
 
     /// Puts what was counted without a ledger into one.
-    pub fn early(&self, ledger: &mut Ledger) {
+    pub fn early(&self, batches: &mut BatchCounts) {
         if let Some(early) = &self.early {
-            ledger.add_early(early);
+            batches.add_early(early);
         }
     }
 
@@ -239,12 +239,12 @@ impl Signals {
         newer: bool,
         floor: Option<u64>,
         now: Now,
-        ledger: Option<&mut Ledger>,
+        batches: Option<&mut BatchCounts>,
         out: &mut Vec<Sample>,
     ) {
         let mut early = self.early.take();
-        let mut account = match (ledger, &mut early) {
-            (Some(ledger), _) => Account::Ledger(ledger),
+        let mut account = match (batches, &mut early) {
+            (Some(batches), _) => Account::BatchCounts(batches),
             (None, Some(early)) => Account::Early(early),
             (None, None) => Account::Nothing,
         };

@@ -2,7 +2,7 @@
 //! linear probing, at most three quarters full), flows in chunks that never
 //! move, and a list from the most to the least recently seen.
 
-use crate::classify::Ends;
+use crate::classify::FlowEnds;
 use crate::flow::Flow;
 
 /// Flows in a chunk.
@@ -94,7 +94,7 @@ impl Table {
     }
 
     /// The flow with these ends, now the newest.
-    pub fn find(&mut self, ends: &Ends) -> Option<u32> {
+    pub fn find(&mut self, ends: &FlowEnds) -> Option<u32> {
         let hash = ends.hash(self.seed);
         let mask = self.index.len() - 1;
         let mut place = hash as usize & mask;

@@ -171,7 +171,7 @@ impl Kind for BySpec {
             }
             lanes.push(lane(&class.chain, site, &label));
         }
-        Box::new(By {
+        Box::new(FieldClassifier {
             key: self.key,
             class_of,
             lanes,
@@ -346,7 +346,7 @@ struct Lane {
 }
 
 /// The running box: packets of each class in their own chain.
-pub struct By {
+pub struct FieldClassifier {
     key: ByKey,
     /// Index into `lanes` for each value of the field.
     class_of: [u8; 64],
@@ -357,7 +357,7 @@ pub struct By {
     counters: ElementCounters,
 }
 
-impl By {
+impl FieldClassifier {
     /// Lane `i` may want to be woken at another time.
     fn note_wake(&mut self, i: usize) {
         let lane = &mut self.lanes[i];
@@ -380,7 +380,7 @@ impl By {
     }
 }
 
-impl Element for By {
+impl Element for FieldClassifier {
     fn push(&mut self, now: Instant, port: Port, packet: Box<Packet>, out: &mut Outlet<'_>) {
         self.counters.packets_in += 1;
         self.counters.bytes_in += u64::from(packet.len());

@@ -45,7 +45,7 @@ mod trace;
 mod waiting;
 pub mod wakes;
 
-pub use by::{By, ByClass, ByKey, BySpec};
+pub use by::{ByClass, ByKey, BySpec, FieldClassifier};
 pub use codepoint::{Dscp, EcnWord};
 pub use kind::{Facts, LimitedLink, LinkRate, NamesFile, Reports};
 pub use mmb::MmbSpec;

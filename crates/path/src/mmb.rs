@@ -46,7 +46,7 @@ impl MmbSpec {
         carried_out(&read).map_err(|why| FileError {
             line: 1,
             offset: 0,
-            error: WordError::new(0..0, why, "what the box can carry out"),
+            error: WordError::new(0..0, why, "what the box can apply"),
         })?;
         self.commands = read.into();
         Ok(())
@@ -117,8 +117,8 @@ impl Kind for MmbSpec {
             ..Settings::default()
         };
         let mut middlebox = Middlebox::new(settings, Rng::for_name(site.seed, site.name));
-        let done = middlebox.carry_out(&self.commands);
-        debug_assert_eq!(done, Ok(()), "they were carried out when they were read");
+        let done = middlebox.apply(&self.commands);
+        debug_assert_eq!(done, Ok(()), "they were applied when they were read");
         Box::new(LinkBox::new(site.entity, middlebox))
     }
 
@@ -173,17 +173,17 @@ impl NamesFile for MmbSpec {
 fn loaded(text: &str) -> Result<Arc<[Command]>, WordError> {
     let read = commands(text).map_err(|e| e.error.shifted(e.offset))?;
     carried_out(&read)
-        .map_err(|why| WordError::new(0..text.len(), why, "what the box can carry out"))?;
+        .map_err(|why| WordError::new(0..text.len(), why, "what the box can apply"))?;
     Ok(read.into())
 }
 
-/// Why a box cannot carry out `commands`.
+/// Why a box cannot apply `commands`.
 fn carried_out(commands: &[Command]) -> Result<(), String> {
     if let Some(shown) = commands.iter().find(|command| command.only_shows()) {
         return Err(format!("`{shown}`, which shows something to nobody"));
     }
     let mut middlebox = Middlebox::new(Settings::default(), Rng::for_name(0, "check"));
-    middlebox.carry_out(commands).map_err(|e| e.to_string())
+    middlebox.apply(commands).map_err(|e| e.to_string())
 }
 
 impl fmt::Display for MmbSpec {
@@ -252,7 +252,7 @@ mod tests {
             "mmb del 1",
         ] {
             let error = ElementSpec::parse(words).unwrap_err().to_string();
-            assert!(error.contains("what the box can carry out"), "{error}");
+            assert!(error.contains("what the box can apply"), "{error}");
         }
     }
 

@@ -52,7 +52,7 @@ impl Simulation {
             paths: Paths::new(assembled.stages, own_slots),
             hosts: Hosts::new(topology, profiles, seed, first_slot).with_flows(plan.flows.len()),
             apps: setup.apps,
-            ledgers: setup.ledgers,
+            accounts: setup.accounts,
             names,
             changes: assembled.changes,
             now: Instant::ZERO,

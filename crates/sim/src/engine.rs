@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use narrows_app::Ledger;
+use narrows_app::FlowAccount;
 use narrows_core::{App, EventSink, HostHook, Packet, Port, Profile};
 use narrows_engine::RunHandle;
 use narrows_host::{AppOn, Hosts, Net};
@@ -31,7 +31,7 @@ pub struct Simulation {
     /// Applications of the plan, until they are started.
     pub(crate) apps: Vec<AppOn>,
     /// The account of each flow, in the plan's order.
-    pub(crate) ledgers: Vec<Arc<Ledger>>,
+    pub(crate) accounts: Vec<Arc<FlowAccount>>,
     pub(crate) changes: Vec<Planned>,
     pub(crate) now: Instant,
     pub(crate) events: u64,
@@ -292,7 +292,7 @@ impl Engine<'_> {
             virtual_time: sim.now.since(Instant::ZERO),
             interrupted,
             elements,
-            flows: sim.ledgers.iter().map(|l| FlowReport::of(l)).collect(),
+            flows: sim.accounts.iter().map(|l| FlowReport::of(l)).collect(),
             signals: sim.hosts.signals(|host| {
                 let name = sim.names.name(host);
                 name.strip_prefix("host/").unwrap_or_default().to_owned()

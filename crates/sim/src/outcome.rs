@@ -1,6 +1,6 @@
 //! What a run reports to its caller.
 
-use narrows_app::Ledger;
+use narrows_app::FlowAccount;
 use narrows_core::{ElementCounters, EntityId, SocketError};
 use narrows_efm::HostSignals;
 use narrows_scenario::BadChange;
@@ -65,14 +65,14 @@ pub struct FlowReport {
 
 impl FlowReport {
     /// What the account of a flow comes to.
-    pub(crate) fn of(ledger: &Ledger) -> Self {
+    pub(crate) fn of(account: &FlowAccount) -> Self {
         Self {
-            established: ledger.established(),
-            ecn: ledger.ecn(),
-            accecn: ledger.accecn(),
-            delivered: ledger.delivered(),
-            complete: ledger.complete(),
-            broken: ledger.broken(),
+            established: account.established(),
+            ecn: account.ecn(),
+            accecn: account.accecn(),
+            delivered: account.delivered(),
+            complete: account.complete(),
+            broken: account.broken(),
         }
     }
 }

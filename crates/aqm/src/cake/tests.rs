@@ -142,7 +142,7 @@ fn the_quantum_is_a_4096th_of_the_rate_between_300_and_1514_bytes() {
 
 /// Which end of the flows has the hosts to tell apart, and what is at the other one.
 #[derive(Clone, Copy, Debug)]
-enum Ends {
+enum Hosts {
     /// Sources; each flow has a destination of its own.
     Sources,
     /// Destinations; each flow has a source of its own.
@@ -152,28 +152,28 @@ enum Ends {
 }
 
 /// Share of a host with one flow against a host with 32.
-fn share_of_the_lone_host(words: &str, ends: Ends) -> f64 {
+fn share_of_the_lone_host(words: &str, ends: Hosts) -> f64 {
     let mut b = Bench::new(words);
     let mut now = ms(1);
     for flow in 0..33u8 {
         let (host, other) = (1 + u8::from(flow > 0), 100 + flow);
         let ends = match ends {
-            Ends::Sources => [host, other],
-            Ends::Destinations => [other, host],
-            Ends::OneDestination => [host, 9],
+            Hosts::Sources => [host, other],
+            Hosts::Destinations => [other, host],
+            Hosts::OneDestination => [host, 9],
         };
         fill(&mut b, 12, ms(1), ends, flow.into(), 0, FRAME);
     }
     saturated(&mut b, &mut now, ms(1_000));
     let all = saturated(&mut b, &mut now, ms(21_000));
-    let end = usize::from(matches!(ends, Ends::Destinations));
+    let end = usize::from(matches!(ends, Hosts::Destinations));
     let bytes = bytes_by(&all, |t| t.ends[end]);
     bytes[&1] as f64 / (bytes[&1] + bytes[&2]) as f64
 }
 
 #[test]
 fn a_host_with_one_flow_has_as_much_as_one_with_32() {
-    use Ends::{Destinations, OneDestination, Sources};
+    use Hosts::{Destinations, OneDestination, Sources};
     let base = "cake bandwidth 20mbit interplanetary besteffort";
     for (mode, ends) in [
         ("triple-isolate", Sources),

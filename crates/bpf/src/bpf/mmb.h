@@ -17,7 +17,7 @@
 #define NW_MMB_TABLES	4096	/* distinct masks */
 #define NW_MMB_WORDS	(NW_MMB_TABLES / 64)
 #define NW_MMB_LANES	8	/* words of the window */
-#define NW_MMB_LOOKS	8	/* bytes of a packet that say which tables can match */
+#define NW_MMB_PROBE_BYTES	8	/* bytes of a packet that say which tables can match */
 #define NW_MMB_TESTS	8	/* of a rule, besides its mask */
 #define NW_MMB_MATCHED	64	/* rules that one packet matches */
 #define NW_MMB_SETS	24	/* words that a rule changes */
@@ -34,7 +34,7 @@ enum nw_mmb_way {
 struct nw_mmb_settings {
 	u32 net_at;		/* bytes before the network header */
 	u32 tables;
-	u32 looks;
+	u32 probe_bytes;
 	u32 steps;		/* no packet needs more: words, tables and chains */
 	u32 options;		/* whether rules match TCP options */
 	u32 enabled;		/* a bit for each way */
@@ -44,7 +44,7 @@ struct nw_mmb_settings {
 	u32 sums;		/* whether a rule sets a checksum */
 	u32 frames;		/* whether a rule is about frames that are not IP */
 	u32 lanes;		/* words of the window in a key */
-	u8 look_at[NW_MMB_LOOKS];	/* the bytes of the window */
+	u8 probe_at[NW_MMB_PROBE_BYTES];	/* the bytes of the window */
 };
 
 struct nw_mmb_row {

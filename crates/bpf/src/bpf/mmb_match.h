@@ -12,7 +12,7 @@
 
 struct nw_mmb_search {
 	struct nw_mmb_packet *p;
-	struct nw_mmb_row *row[NW_MMB_LOOKS];
+	struct nw_mmb_row *row[NW_MMB_PROBE_BYTES];
 	u64 words;		/* those that may hold tables, without the ones before */
 	u64 bits;		/* tables of `word` that are left */
 	u32 word;
@@ -69,7 +69,7 @@ NW_INLINE int nw_mmb_number(const struct nw_mmb_packet *p, const struct nw_mmb_t
 	return nw_mmb_compares(test, 0, value >> ((64 - width) & 63));
 }
 
-struct nw_mmb_hunt {
+struct nw_mmb_option_search {
 	const struct nw_mmb_packet *p;
 	const struct nw_mmb_test *test;
 	u32 there;
@@ -77,32 +77,32 @@ struct nw_mmb_hunt {
 	u32 len;
 };
 
-static long nw_mmb_is_option(u32 i, struct nw_mmb_hunt *hunt)
+static long nw_mmb_is_option(u32 i, struct nw_mmb_option_search *search)
 {
-	const struct nw_mmb_packet *p = hunt->p;
+	const struct nw_mmb_packet *p = search->p;
 
 	if (i >= NW_MMB_OPTIONS)
 		return 1;
-	if (!hunt->test->any_kind && p->option[i].kind != hunt->test->kind)
+	if (!search->test->any_kind && p->option[i].kind != search->test->kind)
 		return 0;
-	hunt->there = 1;
-	hunt->at = p->option[i].at;
-	hunt->len = p->option[i].len;
+	search->there = 1;
+	search->at = p->option[i].at;
+	search->len = p->option[i].len;
 	return 1;
 }
 
 /* The first option of the kind: the one that rules match. */
 NW_INLINE int nw_mmb_option(const struct nw_mmb_packet *p, const struct nw_mmb_test *test)
 {
-	struct nw_mmb_hunt hunt = { .p = p, .test = test };
+	struct nw_mmb_option_search search = { .p = p, .test = test };
 	u64 value;
 
-	nw_loop(p->found, nw_mmb_is_option, &hunt, 0);
-	if (!hunt.there || test->what == NW_MMB_OPTION)
-		return (int)hunt.there;
-	if (hunt.len * 8 != test->width)
+	nw_loop(p->found, nw_mmb_is_option, &search, 0);
+	if (!search.there || test->what == NW_MMB_OPTION)
+		return (int)search.there;
+	if (search.len * 8 != test->width)
 		return 0;
-	value = nw_mmb_eight(p->options, hunt.at) >> ((64 - test->width) & 63);
+	value = nw_mmb_eight(p->options, search.at) >> ((64 - test->width) & 63);
 	return nw_mmb_compares(test, 0, value);
 }
 
@@ -286,16 +286,16 @@ static __attribute__((noinline)) int nw_mmb_match(struct nw_mmb_packet *p)
 	struct nw_mmb_search s = { .p = p, .words = ~0ull, .rule = NW_MMB_LAST };
 	u32 i;
 
-	for (i = 0; i < NW_MMB_LOOKS; i++) {
+	for (i = 0; i < NW_MMB_PROBE_BYTES; i++) {
 		/* the row behind all looks is that of every table */
-		u32 at = nw_mmb.looks * 256;
+		u32 at = nw_mmb.probe_bytes * 256;
 
-		if (i && i >= nw_mmb.looks) {
+		if (i && i >= nw_mmb.probe_bytes) {
 			s.row[i] = s.row[0];
 			continue;
 		}
-		if (i < nw_mmb.looks)
-			at = i * 256 + p->window[nw_mmb.look_at[i] & 63];
+		if (i < nw_mmb.probe_bytes)
+			at = i * 256 + p->window[nw_mmb.probe_at[i] & 63];
 		s.row[i] = nw_map_lookup(&nw_mmb_rows, &at);
 		if (!s.row[i])
 			return 0;

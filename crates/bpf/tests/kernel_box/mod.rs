@@ -17,7 +17,7 @@ pub fn rounds(usual: u32) -> u32 {
 
 pub fn boxed(commands: &[Command]) -> Middlebox {
     let mut middlebox = Middlebox::new(Settings::default(), Rng::for_name(1, "box"));
-    middlebox.carry_out(commands).expect("rules of known names");
+    middlebox.apply(commands).expect("rules of known names");
     middlebox
 }
 

@@ -3,7 +3,7 @@
 #[cfg(target_os = "linux")]
 mod figures;
 
-use narrows::by::{ByOptions, Whose, control, deadline, size_of};
+use narrows::by::{ByOptions, TransferOf, control, deadline, size_of};
 use narrows::scenario::Refusal;
 use narrows::units::{Bytes, Value};
 
@@ -24,8 +24,8 @@ pub fn by(args: &By) -> Outcome {
 
 fn options(args: &By) -> Result<ByOptions, Refusal> {
     let whose = match args.attach {
-        Some(pid) => Whose::Process(pid),
-        None => Whose::Command(args.command.clone()),
+        Some(pid) => TransferOf::Process(pid),
+        None => TransferOf::Command(args.command.clone()),
     };
     let mut options = ByOptions::new(deadline(&args.time)?, whose);
     options.size = match (&args.size, &args.size_of) {

@@ -25,7 +25,7 @@ use super::error::FlowError;
 use super::facts::EndFacts;
 use super::kernel::{self, Kernel, PORTS};
 use super::options::Owner;
-use super::tcp::{Ends, Stack};
+use super::tcp::{EndTable, Stack};
 use crate::sample::SenderWatch;
 use crate::{Clock, Reporter};
 
@@ -81,7 +81,7 @@ pub struct Host {
     node: usize,
     paths: Paths,
     kernel: Kernel,
-    ends: Ends,
+    ends: EndTable,
     clock: Clock,
     /// Where time is virtual, what the clock showed when this thread woke: time stands still
     /// until it sleeps again, and a reading is a call.

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-use narrows_app::Ledger;
+use narrows_app::FlowAccount;
 use narrows_bpf::SocketOptions;
 use narrows_core::{EntityId, FlowId};
 use narrows_engine::{Carrier, Setup, SocketPlan};
@@ -47,7 +47,7 @@ const FILES_OF_APP: u64 = 4_096;
 pub struct Flows {
     stop: Stop,
     facts: Vec<FlowFacts>,
-    ledgers: Vec<Arc<Ledger>>,
+    accounts: Vec<Arc<FlowAccount>>,
     threads: Vec<JoinHandle<Vec<EndFacts>>>,
     samplers: Vec<JoinHandle<io::Result<()>>>,
 }
@@ -96,7 +96,7 @@ impl Flows {
         let mut flows = Self {
             stop: stop.clone(),
             facts: facts(plan),
-            ledgers: setup.ledgers,
+            accounts: setup.accounts,
             threads: Vec::new(),
             samplers: Vec::new(),
         };
@@ -198,17 +198,17 @@ impl Flows {
                 end.add_to(facts, layout);
             }
         }
-        for (i, ledger) in self.ledgers.drain(..).enumerate() {
+        for (i, account) in self.accounts.drain(..).enumerate() {
             // The kernel has no sockets of our own transports.
             let plain = || {
-                ledger
+                account
                     .broken()
                     .then(|| "its connection was broken off".to_owned())
             };
             let why = broken.remove(&i).or_else(plain);
             self.facts[i]
                 .notes
-                .extend(why.filter(|_| !ledger.complete()));
+                .extend(why.filter(|_| !account.complete()));
         }
         for thread in self.samplers.drain(..) {
             if let Ok(Err(e)) = thread.join() {

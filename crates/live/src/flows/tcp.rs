@@ -40,7 +40,7 @@ const SYN_SENT: u8 = 2;
 const CLOSE: u8 = 7;
 
 /// What is known of flows' ends, by profile.
-pub type Ends = Rc<RefCell<BTreeMap<usize, EndFacts>>>;
+pub type EndTable = Rc<RefCell<BTreeMap<usize, EndFacts>>>;
 
 /// What the connections of a host have in common.
 #[derive(Clone)]
@@ -58,7 +58,7 @@ pub struct Stack {
     reporter: Reporter,
     /// What was seen of each flow's sender.
     watches: Rc<[Arc<Mutex<SenderWatch>>]>,
-    ends: Ends,
+    ends: EndTable,
 }
 
 impl Stack {
@@ -69,7 +69,7 @@ impl Stack {
         clock: Clock,
         reporter: &Reporter,
         watches: Vec<Arc<Mutex<SenderWatch>>>,
-        ends: Ends,
+        ends: EndTable,
         options: Vec<SocketOptions>,
     ) -> Self {
         Self {

@@ -25,7 +25,7 @@ pub use watch::SenderWatch;
 pub const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Both addresses of a socket: its own first.
-pub type Ends = (SocketAddr, SocketAddr);
+pub type SocketPair = (SocketAddr, SocketAddr);
 
 /// What a sampler watches in one host.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ pub struct Sampler {
     pub reporter: Reporter,
     /// Sockets that send the plan's flows; the flow itself takes the last
     /// sample, so that nothing of its end is missed.
-    pub senders: BTreeMap<Ends, Arc<Mutex<SenderWatch>>>,
+    pub senders: BTreeMap<SocketPair, Arc<Mutex<SenderWatch>>>,
 }
 
 impl Sampler {

@@ -106,12 +106,12 @@ impl Record {
 
 /// A link's two ends: the path's side, and the side of the stack. The latter
 /// waits until there is something to read, or room to write.
-struct Ends {
+struct TunEnds {
     path: [File; 2],
     stack: [File; 2],
 }
 
-impl Ends {
+impl TunEnds {
     fn new() -> Self {
         let ((a, x), (b, y)) = (pair(), pair());
         Self {
@@ -150,7 +150,7 @@ impl Gate {
 /// end. What comes out at the second end is read by a thread of its own, as a
 /// socket does not hold much.
 fn drive(plan: &Plan, offer: Vec<Vec<u8>>, record: &mut dyn EventSink) -> (Driven, Vec<Vec<u8>>) {
-    let Ends { path, stack } = Ends::new();
+    let TunEnds { path, stack } = TunEnds::new();
     let [mut near, mut far] = stack;
     let clock = Clock::starting_in(Duration::from_millis(5));
     let (_reporter, reports) = reports(0);
@@ -420,7 +420,7 @@ fn a_capture_at_a_tap_holds_what_the_receiver_got() {
 #[test]
 fn what_other_threads_report_is_recorded_in_order_of_time() {
     let plan = link("\"rate 50Mbit\"", "sample_interval = \"10ms\"");
-    let ends = Ends::new();
+    let ends = TunEnds::new();
     let fds = [(ends.path[0].as_fd(), ends.path[1].as_fd())];
     let mut path = Datapath::new(&plan, 1, &fds).expect("the plan is good");
     let clock = Clock::starting_now();
@@ -449,7 +449,7 @@ fn what_came_before_the_run_began_is_let_in() {
     // thread was still on its way: before the epoch, and after it.
     for lead_ms in [30, 0] {
         let plan = link("\"netem delay 1ms\"", "");
-        let Ends { path, stack } = Ends::new();
+        let TunEnds { path, stack } = TunEnds::new();
         let [mut near, mut far] = stack;
         let offer: Vec<_> = (0..2).map(|i| packet(&plan, i, 40, Ecn::NotEct)).collect();
         for packet in &offer {
@@ -483,7 +483,7 @@ fn a_run_ends_soon_after_it_is_cancelled() {
     let sender = std::sync::Mutex::new(sender);
     std::thread::scope(|scope| {
         let run = scope.spawn(|| {
-            let ends = Ends::new();
+            let ends = TunEnds::new();
             let fds = [(ends.path[0].as_fd(), ends.path[1].as_fd())];
             let mut path = Datapath::new(&plan, 1, &fds).expect("the plan is good");
             let progress = |now: Instant| {

@@ -7,7 +7,7 @@ use narrows_wire::{Icmp, Ip, Tcp, TcpFlags, ip};
 
 use super::{Prober, Stage};
 use crate::message::{Kind, Message, Range, Record};
-use crate::probe::{Ends, Over, Way, is_whole, payload, reset};
+use crate::probe::{Addresses, Over, Way, is_whole, payload, reset};
 
 impl Prober {
     /// Takes a packet that came to its machine.
@@ -19,7 +19,7 @@ impl Prober {
         if matches!(ip.protocol, ip::ICMP | ip::ICMPV6) {
             return self.take_error(&ip, packet);
         }
-        let to_us = Ends::of(packet).is_some_and(|ends| ends.destination == self.settings.own);
+        let to_us = Addresses::of(packet).is_some_and(|ends| ends.destination == self.settings.own);
         if !to_us || !is_whole(packet) {
             return;
         }
@@ -33,9 +33,9 @@ impl Prober {
             }
         }
         if let Some((id, intact)) = self.session.identify(packet, false) {
-            if let Some((Way::Back, probe)) = self.ledger.shot(id) {
+            if let Some((Way::Back, probe)) = self.log.shot(id) {
                 let sent = self.sent(id, Way::Back, probe);
-                self.ledger.came(id, &sent, packet, intact);
+                self.log.came(id, &sent, packet, intact);
             }
         } else if self.stage == Stage::Alone && ip.source == self.settings.target.ip() {
             self.alone.reached = true;
@@ -83,19 +83,18 @@ impl Prober {
         }
         while let Some((record, next)) = Record::parse(rest) {
             rest = next;
-            let Some((way, probe)) = self.ledger.shot(record.id) else {
+            let Some((way, probe)) = self.log.shot(record.id) else {
                 continue;
             };
             let sent = self.sent(record.id, way, probe);
             match (range.quoted, way) {
                 (false, Way::Forward) => {
-                    self.ledger
-                        .came(record.id, &sent, record.bytes, record.intact);
+                    self.log.came(record.id, &sent, record.bytes, record.intact);
                 }
                 (true, Way::Back) => {
                     if let Some((router, quoted)) = record.bytes.split_first_chunk::<16>() {
                         let router = IpAddr::from(*router).to_canonical();
-                        self.ledger.quoted(record.id, router, &sent, quoted);
+                        self.log.quoted(record.id, router, &sent, quoted);
                     }
                 }
                 _ => {}
@@ -116,7 +115,7 @@ impl Prober {
         let Some((error, quoted)) = Icmp::quoted(ip.protocol, above) else {
             return;
         };
-        let ours = Ends::of(quoted).is_some_and(|ends| {
+        let ours = Addresses::of(quoted).is_some_and(|ends| {
             ends.destination.ip() == self.settings.target.ip()
                 && ends.source.ip() == self.settings.own.ip()
         });
@@ -128,10 +127,10 @@ impl Prober {
             self.refusals += 1;
         }
         if let Some((id, _)) = self.session.identify(quoted, true) {
-            if let Some((Way::Forward, probe)) = self.ledger.shot(id) {
+            if let Some((Way::Forward, probe)) = self.log.shot(id) {
                 self.alone.reached |= from_host;
                 let sent = self.sent(id, Way::Forward, probe);
-                self.ledger.quoted(id, ip.source, &sent, quoted);
+                self.log.quoted(id, ip.source, &sent, quoted);
             }
         }
     }

@@ -99,7 +99,7 @@ impl Path {
         };
         let mut middlebox = Middlebox::new(settings, Rng::for_name(self.seed, "box"));
         let text = ReadyBox::named(rules).map_or(rules, |ready| ready.rules);
-        middlebox.carry_out(&commands(text).unwrap()).unwrap();
+        middlebox.apply(&commands(text).unwrap()).unwrap();
         let sees = Way::BOTH.map(|way| ways.contains(&way));
         let link = LinkBox::new(EntityId(0), middlebox);
         self.nodes.push(Node::Boxed(Box::new(link), sees));

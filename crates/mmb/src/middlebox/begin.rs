@@ -15,9 +15,11 @@ impl Middlebox {
     /// The packet, which has `key` as it came, begins a connection if a stateful rule applies
     /// to it.
     pub(super) fn begin(&mut self, now: Instant, key: Flow, packet: &mut Packet<'_>) -> Outcome {
-        let deeds = &self.deeds;
+        let rule_actions = &self.rule_actions;
         let applied = self.applied.iter().copied();
-        let stateful: Vec<u32> = applied.filter(|rule| deeds.get(*rule).stateful).collect();
+        let stateful: Vec<u32> = applied
+            .filter(|rule| rule_actions.get(*rule).stateful)
+            .collect();
         if stateful.is_empty() {
             return passed(None);
         }
@@ -26,7 +28,7 @@ impl Middlebox {
         packet.leave();
         for mapping in stateful
             .iter()
-            .flat_map(|rule| &deeds.get(*rule).action.mappings)
+            .flat_map(|rule| &rule_actions.get(*rule).action.mappings)
         {
             if packet.reading.is_there(mapping) {
                 let draw = match mapping.drawn {

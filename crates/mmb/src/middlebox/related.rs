@@ -32,7 +32,7 @@ impl Middlebox {
         self.counters.related += 1;
         self.belongs = Some(direction);
         let accepts = |rule: &&u32| {
-            let verdicts = &self.deeds.get(**rule).action.verdicts;
+            let verdicts = &self.rule_actions.get(**rule).action.verdicts;
             verdicts.contains(&Verdict::Accept)
         };
         self.applied.extend_from_slice(&self.matched);
@@ -50,8 +50,13 @@ impl Middlebox {
         if let Some(connection) = self.connections.get(connection) {
             packet.translate_error(&connection.forward, &connection.tracked, direction);
         }
-        change(&self.deeds, &self.applied, packet, &mut self.counters);
-        set_checksums(&self.deeds, &self.applied, packet);
+        change(
+            &self.rule_actions,
+            &self.applied,
+            packet,
+            &mut self.counters,
+        );
+        set_checksums(&self.rule_actions, &self.applied, packet);
         passed(None)
     }
 }

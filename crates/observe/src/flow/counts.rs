@@ -4,7 +4,7 @@ use narrows_wire::Ecn;
 
 use super::way::Way;
 use super::{EcnCounts, Flow};
-use crate::ledger::Ledger;
+use crate::batches::BatchCounts;
 use crate::sample::Side;
 
 /// Packets needed before a flow's counts are kept in batches.
@@ -42,13 +42,13 @@ impl Flow {
     }
 
     /// Calls `with` with the counts of the flow so far.
-    pub(crate) fn with_ledger(&self, with: impl FnOnce(&Ledger)) {
-        if let Some(ledger) = &self.estimators.ledger {
-            with(ledger);
+    pub(crate) fn with_batches(&self, with: impl FnOnce(&BatchCounts)) {
+        if let Some(batches) = &self.estimators.batches {
+            with(batches);
         } else {
-            let mut ledger = Ledger::default();
-            self.estimators.early(&self.ecn_counts(), &mut ledger);
-            with(&ledger);
+            let mut batches = BatchCounts::default();
+            self.estimators.early(&self.ecn_counts(), &mut batches);
+            with(&batches);
         }
     }
 }

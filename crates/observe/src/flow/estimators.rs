@@ -14,10 +14,10 @@ use self::seq_ack::SeqAck;
 use self::timestamps::Timestamps;
 use super::EcnCounts;
 use super::way::Order;
+use crate::batches::{BatchCounts, Count};
 use crate::classify::Segment;
 use crate::config::{ObserverConfig, ObserverMode};
 use crate::estimate::{Basis, Estimate, of_mean, of_means};
-use crate::ledger::{Count, Ledger};
 use crate::mean::{Mean, RttMeans};
 use crate::probes::Room;
 use crate::sample::{Measured, Now, Quantity, Sample, Side, Technique};
@@ -77,7 +77,7 @@ pub(crate) struct Estimators {
     pub stamped: Option<Box<Stamped>>,
     pub acked: Option<Box<Acked>>,
     pub signals: Option<Box<Signals>>,
-    pub ledger: Option<Box<Ledger>>,
+    pub batches: Option<Box<BatchCounts>>,
     /// The least full round trip that is sure, for judging edges.
     floor: u64,
     pub handshake: Handshake,
@@ -89,7 +89,7 @@ impl Default for Estimators {
             stamped: None,
             acked: None,
             signals: None,
-            ledger: None,
+            batches: None,
             floor: u64::MAX,
             handshake: Handshake::default(),
         }
@@ -166,11 +166,11 @@ impl Estimators {
             }
             signals
         });
-        let ledger = self.ledger.as_deref_mut();
+        let batches = self.batches.as_deref_mut();
         let segment = &passed.segment;
         let bits = (segment.flags.measurement_bits(), (segment.seq, segment.ack));
         let newer = passed.order.newer;
-        signals.packet(passed.side, bits, newer, floor, passed.now, ledger, out);
+        signals.packet(passed.side, bits, newer, floor, passed.now, batches, out);
     }
 
     /// Adds what handshake, acknowledgements and timestamps came to.
@@ -199,12 +199,12 @@ impl Estimators {
     /// Keeps counts in a ledger from now on, those so far too.
     #[cold]
     pub fn begin_ledger(&mut self, early: &EcnCounts) {
-        let mut ledger = Box::<Ledger>::default();
-        self.early(early, &mut ledger);
+        let mut batches = Box::<BatchCounts>::default();
+        self.early(early, &mut batches);
         if let Some(signals) = &mut self.signals {
             signals.hand_over();
         }
-        self.ledger = Some(ledger);
+        self.batches = Some(batches);
     }
 
     /// Keeps counts in an empty ledger from now on.
@@ -212,27 +212,27 @@ impl Estimators {
         if let Some(signals) = &mut self.signals {
             signals.hand_over();
         }
-        self.ledger = Some(Box::default());
+        self.batches = Some(Box::default());
     }
 
     /// Puts what was counted before there was a ledger into one.
-    pub fn early(&self, early: &EcnCounts, ledger: &mut Ledger) {
+    pub fn early(&self, early: &EcnCounts, batches: &mut BatchCounts) {
         for side in Side::BOTH {
             let [_, ect1, ect0, ce] = early[side.index()];
             let capable = ect0.saturating_add(ect1).saturating_add(ce);
-            ledger.add(side.index(), Count::Ce, ce, capable);
+            batches.add(side.index(), Count::Ce, ce, capable);
         }
         if let Some(signals) = &self.signals {
-            signals.early(ledger);
+            signals.early(batches);
         }
     }
 
     /// Counts a packet in the ledger, if there is one.
     pub fn count(&mut self, side: Side, ecn: Ecn) {
-        if let Some(ledger) = &mut self.ledger {
-            ledger.packet();
+        if let Some(batches) = &mut self.batches {
+            batches.packet();
             if ecn.is_capable() {
-                ledger.add(side.index(), Count::Ce, u32::from(ecn == Ecn::Ce), 1);
+                batches.add(side.index(), Count::Ce, u32::from(ecn == Ecn::Ce), 1);
             }
         }
     }

@@ -10,13 +10,13 @@ use super::spec::{ModelSpec, SpinUse};
 
 /// One C state machine and where its signals stand.
 #[derive(Clone, Debug)]
-struct Machine {
+struct SignalSender {
     flow: SignalFlow,
     params: SignalParams,
     profile: Profile,
 }
 
-impl Machine {
+impl SignalSender {
     fn new(profile: Profile, block: u32) -> Self {
         let square = profile.has(Signal::Square);
         let words = match square {
@@ -42,8 +42,8 @@ impl Machine {
 /// spin bit fills with its counter: the loss bits have a machine of their own.
 #[derive(Clone, Debug)]
 pub(super) struct Signals {
-    spin: Option<Machine>,
-    loss: Option<Machine>,
+    spin: Option<SignalSender>,
+    loss: Option<SignalSender>,
     /// In place of a spin bit that spins.
     instead: Option<Instead>,
 }
@@ -59,7 +59,7 @@ impl Signals {
     pub fn new(spec: &ModelSpec, rng: &mut Rng) -> Self {
         let machine = |of: &[Signal]| {
             let profile = spec.profile(of)?;
-            Some(Machine::new(profile, spec.block()))
+            Some(SignalSender::new(profile, spec.block()))
         };
         let has_spin = spec.has(Signal::Spin);
         let instead = match spec.spin() {
@@ -75,14 +75,14 @@ impl Signals {
         }
     }
 
-    fn machines(&mut self) -> impl Iterator<Item = &mut Machine> {
+    fn senders(&mut self) -> impl Iterator<Item = &mut SignalSender> {
         self.spin.iter_mut().chain(&mut self.loss)
     }
 
     /// A packet of the handshake leaves, for the first time; `answer` if it is
     /// the responder's.
     pub fn open_out(&mut self, now: Instant, number: u32, answer: bool) {
-        for machine in self.machines() {
+        for machine in self.senders() {
             let facts = PacketFacts::numbered(now, number, Some(answer), 0);
             machine.flow.egress(&machine.params, &facts);
         }
@@ -90,7 +90,7 @@ impl Signals {
 
     /// A packet of the handshake arrives, for the first time.
     pub fn open_in(&mut self, now: Instant, number: u32, answer: bool) {
-        for machine in self.machines() {
+        for machine in self.senders() {
             let facts = PacketFacts::numbered(now, number, Some(answer), 0);
             machine.flow.ingress(&machine.params, &facts);
         }

@@ -5,7 +5,7 @@
 //! what really happened to these packets, which only a laboratory knows.
 
 mod found;
-mod ledger;
+mod packets;
 mod pairs;
 mod rows;
 mod seconds;
@@ -23,7 +23,7 @@ use narrows_units::Instant;
 use crate::Error;
 use crate::summary::{FlowSummary, ObservationSummary};
 use found::{Entry, Found, Seen};
-use ledger::{Ledger, Passed};
+use packets::{PacketTable, Passed};
 use seconds::{Carried, SmoothedRtt};
 pub(crate) use seconds::{SECONDS, TOTALS};
 use window::Span;
@@ -33,7 +33,7 @@ pub(crate) const SAMPLES: &str = "samples.csv.gz";
 
 /// All observers of a run.
 pub(crate) struct Observers {
-    ledger: Ledger,
+    ledger: PacketTable,
     srtt: SmoothedRtt,
     all: Vec<Watching>,
 }
@@ -90,7 +90,7 @@ impl Observers {
             });
         }
         Ok(Self {
-            ledger: Ledger::new(plan, names),
+            ledger: PacketTable::new(plan, names),
             srtt: SmoothedRtt::new(plan.flows.len()),
             all,
         })

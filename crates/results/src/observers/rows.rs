@@ -8,7 +8,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use narrows_observe::{Estimate, Measured, Sample, Unit};
 
-use super::ledger::Ledger;
+use super::packets::PacketTable;
 use super::{Entry, Watching};
 use crate::Error;
 use crate::folder::Whole;
@@ -21,13 +21,13 @@ const HEADER: &str = "t_s,tap,flow,technique,quantity,value,unit,low,high,n,reje
 /// As for series: rows are many and alike, higher levels gain little.
 const GZIP_LEVEL: u32 = 4;
 
-pub(super) fn write(path: &Path, ledger: &Ledger, all: &[Watching]) -> Result<(), Error> {
+pub(super) fn write(path: &Path, ledger: &PacketTable, all: &[Watching]) -> Result<(), Error> {
     let mut file = Whole::begin(path)?;
     rows(&mut file, ledger, all).map_err(Error::io("write", path))?;
     file.keep()
 }
 
-fn rows(file: &mut Whole, ledger: &Ledger, all: &[Watching]) -> io::Result<()> {
+fn rows(file: &mut Whole, ledger: &PacketTable, all: &[Watching]) -> io::Result<()> {
     let mut out = BufWriter::new(GzEncoder::new(file, Compression::new(GZIP_LEVEL)));
     writeln!(out, "{HEADER}")?;
     for watching in all {
@@ -56,7 +56,7 @@ fn start(out: &mut impl Write, at: u64, watching: &Watching, flow: u64) -> io::R
 
 fn of_sample(
     out: &mut impl Write,
-    ledger: &Ledger,
+    ledger: &PacketTable,
     watching: &Watching,
     sample: &Sample,
 ) -> io::Result<()> {
@@ -86,7 +86,7 @@ fn of_sample(
 
 fn of_estimate(
     out: &mut impl Write,
-    ledger: &Ledger,
+    ledger: &PacketTable,
     watching: &Watching,
     flow: u64,
     e: &Estimate,

@@ -6,7 +6,7 @@ use narrows_observe::{Estimate, Measured, Sample, Technique, Unit};
 use narrows_scenario::Plan;
 use narrows_wire::efm::Signal;
 
-use super::ledger::Ledger;
+use super::packets::PacketTable;
 use super::pairs;
 use super::seconds::{SmoothedRtt, Spread};
 use super::spread::Errors;
@@ -34,7 +34,7 @@ struct Trips {
 }
 
 impl Trips {
-    fn add(&mut self, ledger: &Ledger, sample: &Sample) {
+    fn add(&mut self, ledger: &PacketTable, sample: &Sample) {
         let Measured::Rtt(rtt) = sample.value else {
             return;
         };
@@ -54,7 +54,7 @@ impl Trips {
 /// Adds what `watching` found to `sums`: one for each estimate.
 pub(super) fn add(
     plan: &Plan,
-    ledger: &Ledger,
+    ledger: &PacketTable,
     srtt: &SmoothedRtt,
     watching: &Watching,
     sums: &mut Vec<ObservationSummary>,

@@ -16,7 +16,7 @@ mod size;
 mod transfer;
 
 pub use deadline::deadline;
-pub use options::{ByOptions, MOST_BYTES, Whose, control};
+pub use options::{ByOptions, MOST_BYTES, TransferOf, control};
 pub use size::size_of;
 #[cfg(target_os = "linux")]
 pub use {
@@ -24,5 +24,5 @@ pub use {
     options::{OpenError, hindrance, open},
     own::{SocketStatus, set_deadline, set_size, status},
     pace::{Note, Reading},
-    transfer::{By, Ended, Tick},
+    transfer::{BackgroundTransfer, Ended, Tick},
 };

@@ -7,7 +7,7 @@ use narrows_cc::ControlSpec;
 use narrows_scenario::Refusal;
 
 #[cfg(target_os = "linux")]
-use super::{By, ByError, size};
+use super::{BackgroundTransfer, ByError, size};
 #[cfg(target_os = "linux")]
 use crate::shell::Hindrance;
 
@@ -16,7 +16,7 @@ pub const MOST_BYTES: u64 = 1 << 50;
 
 /// Whose connections they are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Whose {
+pub enum TransferOf {
     /// A command that is started, and its arguments.
     Command(Vec<OsString>),
     /// A process that runs, by its number, and those that it starts from now on.
@@ -34,12 +34,12 @@ pub struct ByOptions {
     /// The control: `dalbe`, see [`control`].
     pub control: ControlSpec,
     /// Whose connections they are.
-    pub whose: Whose,
+    pub whose: TransferOf,
 }
 
 impl ByOptions {
     /// By `deadline`, without a size, by the control's defaults.
-    pub fn new(deadline: SystemTime, whose: Whose) -> Self {
+    pub fn new(deadline: SystemTime, whose: TransferOf) -> Self {
         Self {
             deadline,
             size: None,
@@ -122,9 +122,9 @@ impl ByOptions {
 /// When the deadline has passed, the size is out of range, the control is not `dalbe`, there
 /// is no such command or process, or the machine cannot have it.
 #[cfg(target_os = "linux")]
-pub fn open(options: &ByOptions) -> Result<By, OpenError> {
+pub fn open(options: &ByOptions) -> Result<BackgroundTransfer, OpenError> {
     options.check().map_err(OpenError::Refused)?;
-    Ok(By::open(options)?)
+    Ok(BackgroundTransfer::open(options)?)
 }
 
 /// What kept the command of a transfer from running.
@@ -169,7 +169,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn what_cannot_be_is_refused_before_anything_is_done() {
-        let command = Whose::Command(vec!["true".into()]);
+        let command = TransferOf::Command(vec!["true".into()]);
         let soon = SystemTime::now() + std::time::Duration::from_secs(60);
         let late = ByOptions::new(SystemTime::UNIX_EPOCH, command.clone());
         let mut empty = ByOptions::new(soon, command.clone());

@@ -21,7 +21,7 @@ use crate::foreground::{CommandError, Program, Signals, exit_code};
 
 use super::attached::Sockets;
 use super::error::ByError;
-use super::options::{ByOptions, Whose};
+use super::options::{ByOptions, TransferOf};
 use super::pace::{Note, Pace, Reading};
 
 /// Connections that a process had before are looked for in every fourth pass: once a second.
@@ -55,7 +55,7 @@ enum Worker {
 ///
 /// Dropping it takes all of it away.
 #[derive(Debug)]
-pub struct By {
+pub struct BackgroundTransfer {
     pace: Pace,
     deadline: SystemTime,
     worker: Worker,
@@ -68,7 +68,7 @@ pub struct By {
     signals: Signals,
 }
 
-impl By {
+impl BackgroundTransfer {
     /// Finds the command or process, loads the control and makes the group. SIGINT,
     /// SIGQUIT, SIGTERM and SIGHUP are held back from now on until this is dropped. To be
     /// called in the process's first thread, before others are started.
@@ -78,8 +78,8 @@ impl By {
     /// refuses a step; then what was made is gone.
     pub(super) fn open(request: &ByOptions) -> Result<Self, ByError> {
         let worker = match &request.whose {
-            Whose::Command(words) => Some(Program::find(words)?),
-            Whose::Process(_) => None,
+            TransferOf::Command(words) => Some(Program::find(words)?),
+            TransferOf::Process(_) => None,
         };
         if !geteuid().is_root() {
             return Err(ByError::NotRoot);
@@ -95,12 +95,12 @@ impl By {
         };
         let worker = match (worker, &request.whose) {
             (Some(program), _) => Worker::Command(program),
-            (None, Whose::Process(pid)) => {
+            (None, TransferOf::Process(pid)) => {
                 let gone = |source| ByError::NoProcess { pid: *pid, source };
                 let handle = open_process(*pid).map_err(gone)?;
                 Worker::Process(*pid, handle, Sockets::new(&name))
             }
-            (None, Whose::Command(_)) => unreachable!("it was found above"),
+            (None, TransferOf::Command(_)) => unreachable!("it was found above"),
         };
         let control = ControlLoader::load(&request.control, &name, ecn, Trace::Off)?;
         let signals = Signals::hold().map_err(CommandError::Waiting)?;

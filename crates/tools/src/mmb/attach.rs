@@ -364,7 +364,7 @@ pub fn reload(device: &str, words: &str) -> Result<BoxCounts, Error> {
     ask_change(device, BoxQuestion::Reload, &text)
 }
 
-/// Has the box at `device` carry out `commands` (`insert` and `del`, say), as [`reload`].
+/// Has the box at `device` apply `commands` (`insert` and `del`, say), as [`reload`].
 ///
 /// # Errors
 /// As [`reload`].

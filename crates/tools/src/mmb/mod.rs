@@ -202,7 +202,7 @@ impl Session {
                 Answer::connections(&self.middlebox, *verbose)
             }
             Request::Command(command) => {
-                self.carry_out(std::slice::from_ref(command))?;
+                self.apply(std::slice::from_ref(command))?;
                 Answer::Done
             }
             Request::Load(name) => {
@@ -216,9 +216,9 @@ impl Session {
         })
     }
 
-    fn carry_out(&mut self, commands: &[Command]) -> Result<(), Error> {
+    fn apply(&mut self, commands: &[Command]) -> Result<(), Error> {
         commands.iter().try_for_each(can_match)?;
-        let done = self.middlebox.carry_out(commands);
+        let done = self.middlebox.apply(commands);
         done.map_err(|e| refused(e.to_string()))
     }
 

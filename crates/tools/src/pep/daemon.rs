@@ -401,13 +401,13 @@ impl Daemon {
         let opened = listeners(machine, config, &terms.cookies, &terms.legs);
         let copies = machine.open_ahead(&places(&opened), self.others.all().count());
         let copies = copies.map_err(|e| not_listened(machine, e))?;
-        let done = terms.hold_for(&mut self.first.server);
+        let done = terms.apply_to(&mut self.first.server);
         done.map_err(|e| not_listened(&self.first.server.machine, e))?;
         let asked = self.others.all().zip(copies).map(|(at, copies)| {
             let terms = terms.clone();
             self.others.workers.ask(at, move |server| {
                 server.machine.give(copies);
-                terms.hold_for(server)
+                terms.apply_to(server)
             })
         });
         for answer in asked.collect::<Vec<_>>() {
@@ -471,7 +471,7 @@ struct NewTerms {
 
 impl NewTerms {
     /// Has one thread go on by them.
-    fn hold_for(&self, Server { machine, proxy, .. }: &mut Server) -> Result<(), SocketError> {
+    fn apply_to(&self, Server { machine, proxy, .. }: &mut Server) -> Result<(), SocketError> {
         machine.use_controls(self.controls.clone());
         let listeners = listeners(machine, &self.config, &self.cookies, &self.legs);
         let done = proxy.reconfigure(machine, listeners, self.limits);

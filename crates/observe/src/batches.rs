@@ -52,7 +52,7 @@ pub(crate) type Row = [[(u32, u32); 2]; COUNTS];
 #[derive(Debug)]
 pub(crate) enum Account<'a> {
     /// To the batches of a flow.
-    Ledger(&'a mut Ledger),
+    BatchCounts(&'a mut BatchCounts),
     /// To what there is before it has any.
     Early(&'a mut Row),
     /// Nowhere, as nothing of the flow is counted.
@@ -63,7 +63,7 @@ impl Account<'_> {
     /// Adds `part` of `all` to a count. `part` may exceed `all`.
     pub fn add(&mut self, side: usize, count: Count, part: u32, all: u32) {
         match self {
-            Self::Ledger(ledger) => ledger.add(side, count, part, all),
+            Self::BatchCounts(batches) => batches.add(side, count, part, all),
             Self::Early(row) => add(row, side, count, (part, all)),
             Self::Nothing => {}
         }
@@ -72,7 +72,7 @@ impl Account<'_> {
     /// Forgets a count of one side.
     pub fn clear(&mut self, side: usize, count: Count) {
         match self {
-            Self::Ledger(ledger) => ledger.clear(side, count),
+            Self::BatchCounts(batches) => batches.clear(side, count),
             Self::Early(row) => row[count as usize][side] = (0, 0),
             Self::Nothing => {}
         }
@@ -121,7 +121,7 @@ impl Sums {
 /// What each packet touches is together, in few lines of the cache.
 #[derive(Debug)]
 #[repr(C)]
-pub(crate) struct Ledger {
+pub(crate) struct BatchCounts {
     in_last: u32,
     length: u32,
     used: usize,
@@ -130,7 +130,7 @@ pub(crate) struct Ledger {
     rows: [Row; BATCHES],
 }
 
-impl Default for Ledger {
+impl Default for BatchCounts {
     fn default() -> Self {
         Self {
             rows: [Row::default(); BATCHES],
@@ -142,7 +142,7 @@ impl Default for Ledger {
     }
 }
 
-impl Ledger {
+impl BatchCounts {
     /// A packet passed, in either direction.
     pub fn packet(&mut self) {
         self.in_last += 1;
@@ -283,19 +283,19 @@ mod tests {
         (0..200)
             .filter(|seed| {
                 let mut rng = Rng::for_name(*seed, "coverage");
-                let mut ledger = Ledger::default();
+                let mut batches = BatchCounts::default();
                 let leave = 1.0 / burst;
                 let enter = leave * loss / (1.0 - loss);
                 let mut bad = rng.unit() < loss;
                 for _ in 0..packets {
-                    ledger.packet();
-                    ledger.add(0, Count::Square, u32::from(!bad), 1);
+                    batches.packet();
+                    batches.add(0, Count::Square, u32::from(!bad), 1);
                     let change = if bad { leave } else { enter };
                     if rng.unit() < change {
                         bad = !bad;
                     }
                 }
-                let groups = ledger.groups();
+                let groups = batches.groups();
                 let trials = groups.sums.of(0, Count::Square);
                 let (_, i) = groups
                     .rate(trials, |s| s.missing(0, Count::Square))
@@ -320,12 +320,12 @@ mod tests {
 
     #[test]
     fn joining_batches_keeps_every_count() {
-        let mut ledger = Ledger::default();
+        let mut batches = BatchCounts::default();
         for i in 0..200_000u32 {
-            ledger.packet();
-            ledger.add(1, Count::Loss, u32::from(i % 10 == 0), 1);
+            batches.packet();
+            batches.add(1, Count::Loss, u32::from(i % 10 == 0), 1);
         }
-        let sums = ledger.sums();
+        let sums = batches.sums();
         assert_eq!(sums.of(1, Count::Loss), 200_000.0);
         assert_eq!(sums.share(1, Count::Loss), Some(0.1));
         assert_eq!(sums.share(0, Count::Loss), None);
@@ -333,13 +333,13 @@ mod tests {
 
     #[test]
     fn a_rate_is_within_its_interval_where_more_is_missing_than_was_lost() {
-        let mut ledger = Ledger::default();
+        let mut batches = BatchCounts::default();
         for i in 0..10_000u32 {
-            ledger.packet();
-            ledger.add(0, Count::Loss, u32::from(i % 100 == 0), 1);
-            ledger.add(0, Count::Square, u32::from(i % 10 != 0), 1);
+            batches.packet();
+            batches.add(0, Count::Loss, u32::from(i % 100 == 0), 1);
+            batches.add(0, Count::Square, u32::from(i % 10 != 0), 1);
         }
-        let groups = ledger.groups();
+        let groups = batches.groups();
         let (rate, interval) = groups
             .rate(10_000.0, |s| {
                 let (e, u) = (s.share(0, Count::Loss)?, s.missing(0, Count::Square)?);

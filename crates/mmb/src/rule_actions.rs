@@ -9,26 +9,26 @@ use crate::shape::Shape;
 
 /// What rules of one kind do.
 #[derive(Clone, Debug)]
-pub(crate) struct Does {
+pub(crate) struct RuleAction {
     pub action: Action,
     pub stateful: bool,
 }
 
 /// The rules as packets need them, apart from how they are found.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Deeds {
+pub(crate) struct RuleActions {
     /// Which of `kinds` a rule is, by its number.
     of: Vec<u32>,
-    kinds: Vec<Does>,
+    kinds: Vec<RuleAction>,
 }
 
-impl Deeds {
+impl RuleActions {
     /// Of `rules` at a box with these names.
     pub(crate) fn of<'a>(
         rules: impl ExactSizeIterator<Item = &'a Rule>,
         names: &Names<'_>,
     ) -> Result<Self, UnknownInterface> {
-        let mut deeds = Self {
+        let mut rule_actions = Self {
             of: Vec::with_capacity(rules.len()),
             kinds: Vec::new(),
         };
@@ -39,19 +39,20 @@ impl Deeds {
             if !last.is_some_and(|last| Arc::ptr_eq(last, shape)) {
                 let action = Action::of(rule, names)?;
                 let stateful = rule.is_stateful();
-                let same = |before: &Does| before.action == action && before.stateful == stateful;
-                if !deeds.kinds.last().is_some_and(same) {
-                    deeds.kinds.push(Does { action, stateful });
+                let same =
+                    |before: &RuleAction| before.action == action && before.stateful == stateful;
+                if !rule_actions.kinds.last().is_some_and(same) {
+                    rule_actions.kinds.push(RuleAction { action, stateful });
                 }
                 last = Some(shape);
             }
-            deeds.of.push(deeds.kinds.len() as u32 - 1);
+            rule_actions.of.push(rule_actions.kinds.len() as u32 - 1);
         }
-        Ok(deeds)
+        Ok(rule_actions)
     }
 
     /// What that rule does.
-    pub(crate) fn get(&self, rule: u32) -> &Does {
+    pub(crate) fn get(&self, rule: u32) -> &RuleAction {
         &self.kinds[self.of[rule as usize] as usize]
     }
 
@@ -73,7 +74,7 @@ impl Deeds {
 
     /// Whether packets of a connection may get other addresses, ports or numbers.
     pub(crate) fn translate(&self) -> bool {
-        let maps = |does: &Does| !does.action.mappings.is_empty();
+        let maps = |rule: &RuleAction| !rule.action.mappings.is_empty();
         self.kinds.iter().any(maps)
     }
 }

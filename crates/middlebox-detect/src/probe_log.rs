@@ -44,7 +44,7 @@ pub(crate) struct Quotation {
 
 /// The probes of a run.
 #[derive(Debug, Default)]
-pub(crate) struct Ledger {
+pub(crate) struct ProbeLog {
     shots: Vec<Shot>,
     signs: BTreeMap<(Way, Changer), Sign>,
     others: BTreeMap<(Way, &'static str), u32>,
@@ -65,7 +65,7 @@ fn has_foreign_ttl(sent: u8, came: u8) -> bool {
     came > sent || sent == OTHER_TTL && came <= OTHER_TTL - TTL
 }
 
-impl Ledger {
+impl ProbeLog {
     /// Enters a probe; its identifier, or nothing when there have been too many.
     pub(crate) fn enter(&mut self, way: Way, probe: Probe) -> Option<u16> {
         if self.shots.len() == MOST {

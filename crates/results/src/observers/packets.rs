@@ -86,7 +86,7 @@ impl Passed {
 }
 
 /// All packets of a run, by id: 32 bytes each.
-pub(super) struct Ledger {
+pub(super) struct PacketTable {
     journeys: Vec<Journey>,
     ways: Vec<[Way; 2]>,
     /// Opener and answerer of each flow.
@@ -102,7 +102,7 @@ pub(super) struct RoundTrip {
     pub dwell: f64,
 }
 
-impl Ledger {
+impl PacketTable {
     pub(super) fn new(plan: &Plan, names: &[String]) -> Self {
         let entity = |host| {
             let name = format!("host/{}", plan.host(host).name);
@@ -378,8 +378,8 @@ mod tests {
 
     /// What happened to the packets of one flow: id, sender, when it left, and
     /// when it arrived, if it did.
-    fn ledger(packets: &[(u64, usize, u64, Option<u64>)]) -> Ledger {
-        let mut ledger = Ledger {
+    fn ledger(packets: &[(u64, usize, u64, Option<u64>)]) -> PacketTable {
+        let mut ledger = PacketTable {
             journeys: Vec::new(),
             ways: vec![Default::default()],
             hosts: vec![HOSTS],

@@ -7,7 +7,7 @@ use narrows_core::{Event, FlowId, Sockets};
 /// The account of a flow, which its two applications share. Both run in one process in
 /// either engine; nothing of it is on the wire.
 #[derive(Debug)]
-pub struct Ledger {
+pub struct FlowAccount {
     flow: FlowId,
     written: AtomicU64,
     delivered: AtomicU64,
@@ -29,7 +29,7 @@ fn get(flag: &AtomicBool) -> bool {
     flag.load(SHARED)
 }
 
-impl Ledger {
+impl FlowAccount {
     /// The account of `flow`, which has not begun.
     pub fn new(flow: FlowId) -> Self {
         Self {
