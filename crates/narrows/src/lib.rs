@@ -42,6 +42,7 @@
 //! | put a command behind a path | `shell`, on Linux |
 //! | have a command's connections yield until a deadline | [`by`], on Linux |
 //! | serve a split proxy | `pep`, on Linux |
+//! | find the size that a path carries | `pmtud`, on Linux |
 //! | build a kernel in virtual time | [`kernel`] |
 //! | ask what this machine can run | `machine`, on Linux |
 
@@ -66,9 +67,9 @@ pub use narrows_linux::{DeviceWatch, machine};
 pub use narrows_report as report;
 pub use narrows_results as results;
 pub use narrows_scenario as scenario;
-#[cfg(target_os = "linux")]
-pub use narrows_tools::shell;
 pub use narrows_tools::{mmb, observe, signals};
+#[cfg(target_os = "linux")]
+pub use narrows_tools::{pmtud, shell};
 pub use narrows_units as units;
 
 pub use narrows_campaign::{CampaignOptions, CompareOptions, compare, diff, run_campaign};

@@ -149,6 +149,8 @@ pub struct Client {
     next_hello: Option<Instant>,
     /// Searches that are still to be made; of a base, before the others.
     to_do: VecDeque<(Search, Way)>,
+    /// Of the probe that was answered last.
+    round_trip: Option<Duration>,
     /// The base that arrived.
     base: Option<u16>,
     running: Option<Running>,
@@ -173,6 +175,7 @@ impl Client {
             hellos: 0,
             next_hello: Some(now),
             to_do,
+            round_trip: None,
             base: None,
             running: None,
             next_number: 1,
@@ -329,7 +332,9 @@ impl Client {
         }
         let own = number.checked_sub(running.offset);
         if own.is_some_and(|own| running.discovery.acknowledged(now, own)) {
-            step.fate = Fate::Arrived(now.since(running.began + step.at));
+            let rtt = now.since(running.began + step.at);
+            step.fate = Fate::Arrived(rtt);
+            self.round_trip = Some(rtt);
         }
         self.settle(now);
     }
@@ -446,6 +451,9 @@ impl Client {
             }
         };
         let mut discovery = Discovery::new(settings, search);
+        if let Some(rtt) = self.round_trip {
+            discovery.round_trip_measured(rtt);
+        }
         if is_base || way == Way::Back {
             discovery.connected();
         } else {

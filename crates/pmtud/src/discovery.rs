@@ -1,6 +1,6 @@
 //! The state machine of RFC 8899 section 5.2.
 
-use narrows_units::Instant;
+use narrows_units::{Duration, Instant};
 
 use crate::black_hole::BlackHole;
 use crate::report::{Effect, Report};
@@ -171,6 +171,12 @@ impl Discovery {
             self.plpmtu = self.settings.base;
             self.begin_search(now, None);
         }
+    }
+
+    /// A round trip that others have measured, as of a handshake: probes that are lost are then
+    /// known to be so in that time, and not after a second.
+    pub fn round_trip_measured(&mut self, rtt: Duration) {
+        self.round_trip.measured(rtt);
     }
 
     /// Connectivity is lost (RFC 8899 section 5.2: to DISABLED from any state).

@@ -28,5 +28,9 @@ pub mod observe;
 #[cfg(target_os = "linux")]
 pub mod pep;
 #[cfg(target_os = "linux")]
+pub mod pmtud;
+#[cfg(target_os = "linux")]
+mod rights;
+#[cfg(target_os = "linux")]
 pub mod shell;
 pub mod signals;

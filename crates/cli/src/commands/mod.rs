@@ -15,6 +15,7 @@ mod metrics;
 mod mmb;
 mod observe;
 mod pep;
+mod pmtud;
 mod results;
 mod run;
 mod shell;
@@ -31,7 +32,7 @@ use narrows::{Error, Output};
 
 use crate::args::{
     By, Campaign, Compare, Completion, Diff, EngineName, Kernel, List, Man, Mark, Mmb, Observe,
-    Pep, Plot, Report, Run, Shell, Show,
+    Pep, Plot, Pmtud, Report, Run, Shell, Show,
 };
 use crate::live;
 use crate::output::{message, print_json};
@@ -56,6 +57,8 @@ pub enum Command {
     By(By),
     /// Serve a split proxy, and use one
     Pep(Pep),
+    /// Find the size that a path carries, and help others find it
+    Pmtud(Pmtud),
     /// Build, list and remove kernels that run in virtual time
     Kernel(Kernel),
     /// Compare two results
@@ -95,6 +98,7 @@ pub fn run(command: Command) -> Outcome {
         Command::Shell(args) => shell::shell(&args),
         Command::By(args) => by::by(&args),
         Command::Pep(args) => pep::pep(&args),
+        Command::Pmtud(args) => pmtud::pmtud(&args),
         Command::Kernel(args) => kernel::kernel(&args),
         Command::Diff(args) => results::diff(&args),
         Command::Report(args) => results::report(&args),

@@ -44,6 +44,8 @@ mod oldest_compiler;
 mod ownership;
 #[cfg(target_os = "linux")]
 mod pair;
+#[cfg(target_os = "linux")]
+mod pmtud;
 mod program;
 #[cfg(target_os = "linux")]
 mod readme;

@@ -80,7 +80,7 @@ pub enum Search {
     /// Steps of 32 bytes, then of 4 from the last that arrived (Linux v6.17
     /// net/sctp/transport.c).
     Sctp,
-    /// The largest first, then the MTUs that are usual, then halves between them.
+    /// The largest first, then the MTUs that are usual, then thirds between them.
     Adaptive,
 }
 
@@ -106,7 +106,7 @@ pub const SEARCHES: [(&str, &str); 7] = [
     ),
     (
         "adaptive",
-        "the largest, then MTUs that are usual, then halves",
+        "the largest, then MTUs that are usual, by thirds",
     ),
 ];
 

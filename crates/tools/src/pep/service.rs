@@ -8,11 +8,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 use narrows_units::Duration;
-use nix::sys::prctl::set_no_new_privs;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use nix::unistd::{User, setgroups, setresgid, setresuid};
+use nix::unistd::User;
 
 use super::error::PepError;
+use crate::rights;
 
 /// The user of this name.
 pub(super) fn user(name: &str) -> Result<User, PepError> {
@@ -23,17 +23,12 @@ pub(super) fn user(name: &str) -> Result<User, PepError> {
 /// No program that this thread or those that it starts from now on may run has more rights
 /// than they.
 pub(super) fn gain_no_rights() -> Result<(), PepError> {
-    set_no_new_privs().map_err(PepError::setup("give up rights"))
+    rights::gain_no_more().map_err(PepError::setup("give up rights"))
 }
 
-/// Becomes `user` for good, with no group but its own; all threads do.
+/// Becomes `user` for good.
 pub(super) fn become_user(user: &User) -> Result<(), PepError> {
-    let become_user = || {
-        setgroups(&[])?;
-        setresgid(user.gid, user.gid, user.gid)?;
-        setresuid(user.uid, user.uid, user.uid)
-    };
-    become_user().map_err(|reason: nix::errno::Errno| PepError::NotBecome {
+    rights::become_user(user).map_err(|reason| PepError::NotBecome {
         user: user.name.clone(),
         reason: reason.into(),
     })

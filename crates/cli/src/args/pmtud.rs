@@ -1,0 +1,87 @@
+//! The options of `narrows pmtud`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::Format;
+
+/// What is done about the size that a path carries.
+#[derive(Args, Debug)]
+pub struct Pmtud {
+    #[command(subcommand)]
+    pub command: PmtudCommand,
+}
+
+#[derive(Subcommand, Debug)]
+pub enum PmtudCommand {
+    /// Find the MTU of the path to a host, there and back
+    Probe(PmtudProbe),
+    /// Answer those who probe, until Ctrl-C
+    Serve(PmtudServe),
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "For instance: narrows pmtud probe server.example
+              narrows pmtud probe 192.0.2.1 --search all --format json
+              narrows pmtud probe 2001:db8::1 --tracepath
+
+Searches: step BYTES, table, binary, linear BYTES, bisect [floor BYTES] [stop BYTES], sctp, \
+adaptive, or all of them (all). What each does: docs/path-mtu.md.")]
+pub struct PmtudProbe {
+    /// The host, at which `narrows pmtud serve` runs; at the port 8899 unless one is named
+    #[arg(value_name = "HOST[:PORT]")]
+    pub host: String,
+    /// Which sizes are tried
+    #[arg(long, value_name = "SEARCH", default_value = "adaptive")]
+    pub search: String,
+    /// Search up to this MTU [default: that of the interface]
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(68..))]
+    pub max: Option<u16>,
+    /// Use no packet-too-big reports, as if all were filtered
+    #[arg(long)]
+    pub ignore_reports: bool,
+    /// Wait 15 s for each probe, as RFC 8899 has it, instead of by the round trip
+    #[arg(long)]
+    pub rfc_timers: bool,
+    /// Ask no server: high ports and ICMP errors, as tracepath(8) does it; sees less
+    #[arg(long)]
+    pub tracepath: bool,
+    /// Over IPv4
+    #[arg(short = '4', long, conflicts_with = "ipv6")]
+    pub ipv4: bool,
+    /// Over IPv6
+    #[arg(short = '6', long)]
+    pub ipv6: bool,
+    /// Add the result to a file, as a line of JSON
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// How to print the result
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "For instance: narrows pmtud serve
+              narrows pmtud serve 192.0.2.1 '[2001:db8::1]:8900' --per-client 200
+
+It answers only who has a token, which is bound to the address and to five minutes, and with no \
+more bytes than came. Started by root it becomes `nobody`.")]
+pub struct PmtudServe {
+    /// Where it is asked [default: all addresses, port 8899]; a machine with several addresses
+    /// should name them
+    #[arg(value_name = "ADDRESS[:PORT]")]
+    pub addresses: Vec<String>,
+    /// Datagrams a second that are answered of one IPv4 address, or one /64 of IPv6
+    #[arg(long, value_name = "N", default_value_t = 500)]
+    pub per_client: u32,
+    /// The same of all together
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    pub in_all: u32,
+    /// Whom the process becomes once its sockets are open [default: nobody, of root]
+    #[arg(long, value_name = "USER")]
+    pub user: Option<String>,
+    /// How to print what it has counted
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+}

@@ -1,0 +1,104 @@
+//! `narrows pmtud`: the size that a path carries.
+
+use crate::args::Pmtud;
+use crate::status::Outcome;
+
+#[cfg(not(target_os = "linux"))]
+pub fn pmtud(args: &Pmtud) -> Outcome {
+    let _ = args;
+    let why = "the path's MTU is found by Linux's sockets, and this is not Linux";
+    Err(narrows::Error::Engine(why.to_owned()).into())
+}
+
+#[cfg(target_os = "linux")]
+pub use here::pmtud;
+
+#[cfg(target_os = "linux")]
+mod here {
+    use std::io::Write;
+    use std::net::SocketAddr;
+
+    use narrows::pmtud::{self, PathMtu, ProbeRequest, Progress, ServeRequest, ServerSettings};
+    use narrows::{Error, files};
+    use serde_json::Value;
+
+    use super::{Outcome, Pmtud};
+    use crate::args::{Format, PmtudCommand, PmtudProbe, PmtudServe};
+    use crate::output::{message, print, print_json};
+    use crate::progress::cancel_flag;
+    use crate::status::Status;
+
+    pub fn pmtud(args: &Pmtud) -> Outcome {
+        match &args.command {
+            PmtudCommand::Probe(args) => probe(args),
+            PmtudCommand::Serve(args) => serve(args),
+        }
+    }
+
+    fn probe(args: &PmtudProbe) -> Outcome {
+        let wanted = |address: &SocketAddr| match (args.ipv4, args.ipv6) {
+            (true, _) => address.is_ipv4(),
+            (_, true) => address.is_ipv6(),
+            _ => true,
+        };
+        let mut request = ProbeRequest::new(&args.host, &args.search, args.tracepath, wanted)?;
+        request.reports = !args.ignore_reports;
+        request.rfc_timers = args.rfc_timers;
+        request.max = args.max;
+        let found = pmtud::probe(&request, cancel_flag(), &mut |progress| match progress {
+            Progress::Greeting => message!("narrows: looking for the server"),
+            Progress::Searched(0) => message!("narrows: looking for a size that arrives"),
+            Progress::Searched(done) => message!("narrows: search {done}"),
+        })?;
+        let Some(found) = found else {
+            return Ok(Status::Interrupted);
+        };
+        if let Some(path) = &args.out {
+            keep(path, &found)?;
+        }
+        show(
+            args.format,
+            &found.to_string(),
+            serde_json::to_value(&found),
+        )?;
+        Ok(match found.mtu {
+            0 => Status::Failed,
+            _ => Status::Done,
+        })
+    }
+
+    /// Adds a result to a file.
+    fn keep(path: &std::path::Path, found: &PathMtu) -> Result<(), Error> {
+        let written = files::append(path).and_then(|mut file| writeln!(file, "{}", found.line()));
+        written.map_err(|source| Error::Io {
+            verb: "write",
+            path: path.to_path_buf(),
+            source,
+        })
+    }
+
+    fn serve(args: &PmtudServe) -> Outcome {
+        let settings = ServerSettings {
+            per_client: args.per_client,
+            in_all: args.in_all,
+        };
+        let request = ServeRequest::new(&args.addresses, settings, args.user.clone())?;
+        let counts = pmtud::serve(&request, cancel_flag(), |at| {
+            let at: Vec<_> = at.iter().map(SocketAddr::to_string).collect();
+            message!("narrows: answering at {} until Ctrl-C", at.join(" and "));
+        })?;
+        show(
+            args.format,
+            &counts.to_string(),
+            serde_json::to_value(counts),
+        )
+    }
+
+    fn show(format: Format, text: &str, value: serde_json::Result<Value>) -> Outcome {
+        match format {
+            Format::Text => print(text),
+            Format::Json => print_json(&value.map_err(|e| Error::Engine(e.to_string()))?),
+        }
+        Ok(Status::Done)
+    }
+}

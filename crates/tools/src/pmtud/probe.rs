@@ -1,0 +1,300 @@
+//! The client.
+
+use std::io::ErrorKind;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use narrows_linux::datagrams::{DatagramSocket, LARGEST};
+use narrows_linux::{Clock, random_bytes};
+use narrows_pmtud::{
+    Client, ClientSettings, MESSAGE_LEN, ProbeTimer, Reports, Search, Settings, Stage, Timers,
+};
+use narrows_results::Error;
+use narrows_scenario::Refusal;
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use super::report::PathMtu;
+use super::{PORT, PORT_ALONE, failed, socket_address, system};
+
+/// The longest wait, in milliseconds, before it is looked whether it is to end.
+const LOOK: u64 = 100;
+
+/// The longest payload of UDP over IPv4 (65,535 bytes less 28), and what fits over IPv6 into an
+/// MTU of 65,535.
+const LONGEST_V4: usize = 65_507;
+const LONGEST_V6: usize = 65_487;
+
+/// What `--search all` tries: the seven, with the report's steps.
+const ALL: [&str; 8] = [
+    "adaptive",
+    "binary",
+    "bisect",
+    "table",
+    "sctp",
+    "linear 80",
+    "step 50",
+    "step 1",
+];
+
+/// What a client is to find out.
+#[derive(Clone, Debug)]
+pub struct ProbeRequest {
+    host: String,
+    to: SocketAddr,
+    searches: Vec<Search>,
+    /// Whether packet-too-big reports are used.
+    pub reports: bool,
+    /// Whether timers are those of RFC 8899: 15 seconds for each probe that is lost.
+    pub rfc_timers: bool,
+    /// The MTU up to which is searched, where that is not the interface's.
+    pub max: Option<u16>,
+    /// Whether there is no server: ICMP errors of the host say what arrives.
+    pub alone: bool,
+}
+
+impl ProbeRequest {
+    /// The path to `host`, by `search`: the words of one, or `all`.
+    ///
+    /// # Errors
+    /// A host that is none, words that are no search's.
+    pub fn new(
+        host: &str,
+        search: &str,
+        alone: bool,
+        wanted: impl Fn(&SocketAddr) -> bool,
+    ) -> Result<Self, Error> {
+        let port = if alone { PORT_ALONE } else { PORT };
+        let searches = match search {
+            "all" => ALL.iter().map(|words| Search::parse(words)).collect(),
+            words => Search::parse(words).map(|search| vec![search]),
+        };
+        let searches = searches.map_err(|e| {
+            let allowed = format!("{}, or all", e.allowed);
+            Error::Refused(Refusal::new("--search", e.found, allowed).to_string())
+        })?;
+        Ok(Self {
+            host: host.to_owned(),
+            to: socket_address("pmtud probe", host, port, wanted)?,
+            searches,
+            reports: true,
+            rfc_timers: false,
+            max: None,
+            alone,
+        })
+    }
+}
+
+/// What a client is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// It looks for the server.
+    Greeting,
+    /// So many searches are done.
+    Searched(usize),
+}
+
+/// Finds out what the path carries, until that is done or `stop` is set; `None` then.
+///
+/// # Errors
+/// When there is no way to the host, no server there, or this machine has no sockets for it.
+pub fn probe(
+    request: &ProbeRequest,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Option<PathMtu>, Error> {
+    let mut socket = Socket::open(request)?;
+    let interface = socket.interface_mtu()?;
+    let asked = request.max.unwrap_or(interface).min(interface);
+    let mut settings = match request.to {
+        SocketAddr::V4(_) => Settings::ipv4(asked),
+        SocketAddr::V6(_) => Settings::ipv6(asked),
+    };
+    if request.rfc_timers {
+        settings.timers = Timers::RFC;
+    } else if request.alone {
+        // Hosts answer once a second, so that a round trip is no measure of what is lost.
+        settings.timers.probe = ProbeTimer::Fixed(narrows_units::Duration::from_millis(1_500));
+    }
+    if !request.reports {
+        settings.reports = Reports::Ignored;
+    }
+    let drawn = random_bytes().map_err(|e| system("nothing can be drawn", e))?;
+    let client = ClientSettings {
+        settings,
+        searches: request.searches.clone(),
+        back: true,
+        alone: request.alone.then_some(drawn),
+    };
+    let clock = Clock::starting_now();
+    let mut client = Client::new(client, clock.now());
+    let mut said = None;
+    while !stop.load(Ordering::SeqCst) {
+        client.on_timeout(clock.now());
+        socket.take(&mut client, &clock)?;
+        while let Some(sent) = client.poll(clock.now()) {
+            socket.send(&mut client, &clock, &sent.bytes, sent.len)?;
+        }
+        let now = match client.stage() {
+            Stage::Greeting => Progress::Greeting,
+            Stage::Searching => Progress::Searched(client.found().len()),
+            Stage::NoServer => return Err(no_server(request, &socket)),
+            Stage::Done => {
+                let found = client.found();
+                let about = (request.host.as_str(), request.to);
+                return Ok(Some(PathMtu::new(about, interface, request.alone, found)));
+            }
+        };
+        if said != Some(now) {
+            said = Some(now);
+            progress(now);
+        }
+        let left = client
+            .next_wake()
+            .map(|at| at.since(clock.now()).as_nanos());
+        // A part of a millisecond is waited for as a whole one.
+        let left = left.map_or(LOOK, |ns| ns.div_ceil(1_000_000).min(LOOK));
+        let mut files = [PollFd::new(socket.socket.as_fd(), PollFlags::POLLIN)];
+        match poll(&mut files, PollTimeout::from(left as u16)) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(error) => return Err(system("the socket cannot be waited for", error)),
+        }
+    }
+    Ok(None)
+}
+
+/// Why there is no answer, as far as is known.
+fn no_server(request: &ProbeRequest, socket: &Socket) -> Error {
+    let why = match socket.refused {
+        true => "the host says that nobody has this port",
+        false => "five hellos were not answered, so the host is not there, or a filter drops them",
+    };
+    Error::Engine(format!(
+        "no server answers at {}: {why} (start `narrows pmtud serve` there, or use --tracepath, \
+         which needs none and sees less)",
+        request.to
+    ))
+}
+
+/// The socket, and what it has said.
+struct Socket {
+    socket: DatagramSocket,
+    to: SocketAddr,
+    room: Vec<u8>,
+    /// The host has said that nobody has the port.
+    refused: bool,
+}
+
+impl Socket {
+    fn open(request: &ProbeRequest) -> Result<Self, Error> {
+        let any: SocketAddr = match request.to {
+            SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+            SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+        };
+        let (socket, _) = DatagramSocket::bound(any, false).map_err(|e| failed(&e))?;
+        let kept = socket.keep_path_reports();
+        kept.map_err(|e| system("ICMP errors cannot be asked for", e))?;
+        Ok(Self {
+            socket,
+            to: request.to,
+            room: vec![0; LARGEST],
+            refused: false,
+        })
+    }
+
+    /// The MTU of the interface by which the host is reached: what this host says of a datagram
+    /// that is longer. One that has no limit carries it, to a server that sees no message in it.
+    fn interface_mtu(&mut self) -> Result<u16, Error> {
+        let longest = match self.to {
+            SocketAddr::V4(_) => LONGEST_V4,
+            SocketAddr::V6(_) => LONGEST_V6,
+        };
+        match self.socket.send(self.to, 0, &vec![0; longest]) {
+            Ok(()) => Ok(u16::MAX),
+            Err(Errno::EMSGSIZE) => {
+                let said = self.socket.path_report(&mut []).ok().flatten();
+                let mtu = said.and_then(|report| report.mtu);
+                mtu.and_then(|mtu| u16::try_from(mtu).ok())
+                    .ok_or_else(|| system("the interface's MTU is not known", Errno::EMSGSIZE))
+            }
+            Err(error) => Err(self.unsent(error)),
+        }
+    }
+
+    fn send(
+        &mut self,
+        client: &mut Client,
+        clock: &Clock,
+        message: &[u8; MESSAGE_LEN],
+        len: u16,
+    ) -> Result<(), Error> {
+        let mut bytes = message.to_vec();
+        bytes.resize(usize::from(len), 0);
+        // What ICMP said of an earlier datagram is said here once more (ip(7)), and over when it
+        // was read.
+        for _ in 0..3 {
+            match self.socket.send(self.to, 0, &bytes) {
+                Ok(()) => return Ok(()),
+                Err(Errno::EMSGSIZE | Errno::ECONNREFUSED | Errno::EHOSTUNREACH) => {
+                    self.take(client, clock)?;
+                }
+                Err(Errno::ENOBUFS | Errno::EAGAIN) => return Ok(()),
+                Err(error) => return Err(self.unsent(error)),
+            }
+        }
+        // Lost, as others are on the way.
+        Ok(())
+    }
+
+    fn unsent(&self, error: Errno) -> Error {
+        let to = self.to.ip();
+        let reason = std::io::Error::from(error);
+        match reason.kind() {
+            ErrorKind::NetworkUnreachable | ErrorKind::HostUnreachable => Error::Engine(format!(
+                "{to} cannot be reached from this machine: {reason} (`ip route get {to}` says which way it would go)"
+            )),
+            ErrorKind::PermissionDenied => Error::NoPermission(format!(
+                "this machine does not let datagrams go to {to}: {reason} (a filter of its own, or a broadcast address)"
+            )),
+            _ => system("a datagram cannot be sent", reason),
+        }
+    }
+
+    /// Hands on what has come: answers, and what ICMP says.
+    fn take(&mut self, client: &mut Client, clock: &Clock) -> Result<(), Error> {
+        loop {
+            let mut quote = [0; MESSAGE_LEN];
+            match self.socket.path_report(&mut quote) {
+                Ok(Some(report)) => {
+                    let quote = &quote[..report.quoted.min(MESSAGE_LEN)];
+                    let now = clock.now();
+                    match (report.error, report.mtu) {
+                        (Errno::EMSGSIZE, Some(mtu)) => {
+                            client.reported(now, report.reporter, mtu, quote);
+                        }
+                        (Errno::ECONNREFUSED, _) if report.reporter == Some(self.to.ip()) => {
+                            self.refused = true;
+                            client.refused(now, quote);
+                        }
+                        _ => {}
+                    }
+                }
+                Ok(None) => {}
+                Err(Errno::EAGAIN) => break,
+                Err(error) => return Err(system("ICMP errors cannot be read", error)),
+            }
+        }
+        loop {
+            match self.socket.receive(&mut self.room) {
+                Ok(Some(got)) if got.from == self.to => {
+                    client.receive(clock.now(), &self.room[..got.len], got.len as u32);
+                }
+                Ok(_) => {}
+                Err(Errno::EAGAIN) => return Ok(()),
+                // It is in the error queue, too.
+                Err(_) => return Ok(()),
+            }
+        }
+    }
+}
