@@ -81,7 +81,7 @@ fn set_mtu(pair: &Pair, router: &Router, mtu: u32) {
 /// is no ping(8).
 fn pings(pair: &Pair, to: &str, mtu: u32, headers: u32) -> Option<bool> {
     let size = mtu - headers;
-    let line = format!("ping -M probe -c 2 -i 0.2 -W 1 -s {size} {to}");
+    let line = format!("ping -M do -c 2 -i 0.2 -W 1 -s {size} {to}");
     let there = Command::new("ping").arg("-V").output().is_ok();
     there.then(|| pair.run(true, &line).status.success())
 }
