@@ -306,13 +306,13 @@ mod tests {
     use super::*;
     use crate::testing::ETHERNET;
 
-    /// 400 packets of two flows, 0.5 ms apart, each with a number of its own; twice as many as
-    /// a link of 10 Mbit/s carries.
+    /// 400 packets of two flows, three of one to one of the other, 0.5 ms apart, each with a
+    /// number of its own; twice as many as a link of 10 Mbit/s carries.
     fn arrivals() -> Vec<Recorded> {
         let packet = |number: u16| {
             let fields = IpFields {
                 source: [10, 0, 0, 1].into(),
-                destination: [10, 0, 0, 2 + (number % 2) as u8].into(),
+                destination: [10, 0, 0, 2 + u8::from(number % 4 == 0)].into(),
                 traffic_class: 2,
                 ttl: 64,
                 protocol: ip::UDP,

@@ -4,10 +4,10 @@
 //! ```no_run
 //! # #[cfg(target_os = "linux")]
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use narrows::by::{self, ByOptions, Whose};
+//! use narrows::by::{self, ByOptions, TransferOf};
 //!
 //! let backup = ["rsync", "-a", "/home", "backup:/"].map(Into::into).to_vec();
-//! let mut options = ByOptions::new(by::deadline("06:00")?, Whose::Command(backup));
+//! let mut options = ByOptions::new(by::deadline("06:00")?, TransferOf::Command(backup));
 //! options.size = Some(by::size_of("/home".as_ref())?);
 //! options.control = by::control(["over", "cubic"])?;
 //! let ended = by::open(&options)?.run(&mut |reading, notes| {

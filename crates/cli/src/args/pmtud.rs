@@ -36,7 +36,7 @@ pub struct PmtudProbe {
     #[arg(long, value_name = "SEARCH", default_value = "adaptive")]
     pub search: String,
     /// Search up to this MTU [default: that of the interface]
-    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(68..))]
+    #[arg(long, value_name = "MTU", value_parser = clap::value_parser!(u16).range(68..))]
     pub max: Option<u16>,
     /// Use no packet-too-big reports, as if all were filtered
     #[arg(long)]
