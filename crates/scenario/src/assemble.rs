@@ -255,6 +255,7 @@ impl<'p> Builder<'p> {
             mtu: link.mtu,
             forward,
             addresses: own.map_or([[0; 4].into(), [0; 16].into()], |own| own.addresses),
+            other_end: None,
         };
         self.stages.push(Stage {
             element: element.spec.build(&site),
