@@ -68,6 +68,11 @@ impl Encapsulation {
         }
     }
 
+    /// Where in a packet with this outer header the one that is carried begins.
+    pub(super) const fn begins(self, outer: &Ip) -> usize {
+        outer.header_len + self.header()
+    }
+
     /// Bytes behind a packet of `len` in a tunnel with this MTU.
     const fn trailer(self, len: u32, mtu: u32) -> u32 {
         match self {
@@ -192,7 +197,7 @@ impl Wrapped {
                 return None;
             }
         }
-        let at = ip.header_len + of.header();
+        let at = of.begins(ip);
         let head = above.get(..of.header())?;
         let seq = match of {
             Encapsulation::WireGuard => {

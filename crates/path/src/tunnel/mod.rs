@@ -34,8 +34,8 @@ const PORTS: u64 = 60_999 - FIRST_PORT;
 /// packet inside are not counted. An outer packet is the same [`Packet`] with other bytes, so
 /// that what belongs to a flow does in the tunnel, too.
 ///
-/// A box in the tunnel that finds an outer packet too large tells this end, which from then on
-/// tells the senders inside (RFC 2003 §5.1).
+/// What a box in the tunnel says of an outer packet by ICMP goes on to the sender inside; an MTU
+/// that it names becomes the tunnel's (RFC 2003 §5.1).
 #[derive(Clone, Debug)]
 pub struct Tunnel {
     entity: EntityId,
@@ -65,14 +65,6 @@ struct Ends {
     /// The number of the next packet.
     next: u64,
     window: Option<ReplayWindow>,
-}
-
-/// What becomes of a packet that goes out of the tunnel.
-enum Leaves {
-    On,
-    Dropped(DropCause),
-    /// It was for this end.
-    Taken,
 }
 
 impl Ends {
@@ -130,20 +122,20 @@ impl Ends {
         None
     }
 
-    /// Unwraps `packet` if it is for this end.
-    fn leave(&mut self, packet: &mut Packet) -> Leaves {
+    /// Unwraps `packet` if it is for this end; why it goes no further, otherwise.
+    fn leave(&mut self, packet: &mut Packet, scratch: &mut Vec<u8>) -> Option<DropCause> {
         let Ok(ip) = Ip::parse(&packet.bytes) else {
-            return Leaves::Dropped(DropCause::Malformed);
+            return Some(DropCause::Malformed);
         };
         if ip.destination != self.own {
-            return Leaves::On;
+            return None;
         }
         if matches!(ip.protocol, ip::ICMP | ip::ICMPV6) {
-            self.told(&ip, &packet.bytes);
-            return Leaves::Taken;
+            let relayed = self.relay(&ip, packet, scratch);
+            return relayed.is_none().then_some(DropCause::Unreachable);
         }
         let Some(wrapped) = Wrapped::read(self.words.of, &ip, packet) else {
-            return Leaves::Dropped(DropCause::Malformed);
+            return Some(DropCause::Malformed);
         };
         if let Some(window) = &mut self.window {
             let seq = match self.words.of {
@@ -151,7 +143,7 @@ impl Ends {
                 _ => wrapped.seq,
             };
             if !window.accepts(seq) {
-                return Leaves::Dropped(DropCause::Replay);
+                return Some(DropCause::Replay);
             }
         }
         let outer = ip.ecn();
@@ -159,24 +151,36 @@ impl Ends {
         let inner = ip::ecn(&packet.bytes);
         match ecn::decapsulated(inner, outer) {
             // A drop in place of a mark, as in a queue that finds a packet without ECN.
-            None => return Leaves::Dropped(DropCause::Probability),
+            None => return Some(DropCause::Probability),
             Some(ecn) if ecn != inner => ip::set_ecn(&mut packet.bytes, ecn),
             Some(_) => {}
         }
-        Leaves::On
+        None
     }
 
-    /// Takes an ICMP message about a packet that was sent from here.
-    fn told(&mut self, ip: &Ip, bytes: &[u8]) {
-        let above = bytes.get(ip.header_len..).unwrap_or_default();
-        if let Some((Icmp::TooBig { mtu }, quoted)) = Icmp::quoted(ip.protocol, above) {
-            let ours = Ip::parse(quoted)
-                .is_ok_and(|q| (q.source, q.destination) == (self.own, self.other));
-            let fits = self.words.of.largest(self.words.ip(), mtu);
-            if ours && fits > 0 {
-                self.mtu = self.mtu.min(fits);
-            }
+    /// Makes of an ICMP error about an outer packet of this end the same error about the packet
+    /// inside, for its sender (RFC 2003 §4); whether it could. An MTU is noted.
+    fn relay(&mut self, ip: &Ip, packet: &mut Packet, scratch: &mut Vec<u8>) -> Option<()> {
+        let above = packet.bytes.get(ip.header_len..)?;
+        let (mut error, quoted) = Icmp::quoted(ip.protocol, above)?;
+        let outer = Ip::parse(quoted).ok()?;
+        if (outer.source, outer.destination) != (self.own, self.other) {
+            return None;
         }
+        if let Icmp::TooBig { mtu } = &mut error {
+            self.mtu = match self.words.of.largest(self.words.ip(), *mtu) {
+                0 => self.mtu,
+                fits => self.mtu.min(fits),
+            };
+            *mtu = self.mtu;
+        }
+        let inner = quoted.get(self.words.of.begins(&outer)..)?;
+        let v6 = inner.first()? >> 4 == 6;
+        scratch.clear();
+        let from = self.addresses[usize::from(v6)];
+        packet.zero_tail = error.report(scratch, from, inner, packet.zero_tail)?;
+        std::mem::swap(&mut packet.bytes, scratch);
+        Some(())
     }
 }
 
@@ -217,20 +221,18 @@ impl Element for Tunnel {
         let counters = &mut self.counters;
         counters.packets_in += 1;
         counters.bytes_in += u64::from(packet.len());
-        let leaves = if port == ends.into {
-            let dropped = ends.enter(&mut packet, &mut self.scratch);
-            dropped.map_or(Leaves::On, Leaves::Dropped)
+        let dropped = if port == ends.into {
+            ends.enter(&mut packet, &mut self.scratch)
         } else {
-            ends.leave(&mut packet)
+            ends.leave(&mut packet, &mut self.scratch)
         };
-        match leaves {
-            Leaves::On => {
+        match dropped {
+            None => {
                 counters.packets_out += 1;
                 counters.bytes_out += u64::from(packet.len());
                 out.send(port, packet);
             }
-            Leaves::Taken => out.pool.give(packet),
-            Leaves::Dropped(cause) => {
+            Some(cause) => {
                 counters.dropped += 1;
                 if cause == DropCause::TooBig {
                     let error = Icmp::TooBig { mtu: ends.mtu };

@@ -169,7 +169,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_damaged_or_cut_on_the_way_never_comes_out_wrong(
+    fn what_is_damaged_or_cut_in_udp_comes_out_as_it_was_or_not_at_all(
         words in prop::sample::select(&ALL[..]),
         at in 0usize..120,
         bit in 0u8..8,
@@ -182,7 +182,12 @@ proptest! {
         if let Some(byte) = outer.bytes.get_mut(at) {
             *byte ^= 1 << bit;
         }
-        let _ = pair.leave(outer);
+        // ESP's tag, which would tell, is not computed; nor is the address, before it is known
+        // to be this end's.
+        let told = !words.contains("ipsec") && !words.contains("ipv6") && !(16..20).contains(&at);
+        if let Some(packet) = pair.leave(outer).filter(|_| told) {
+            prop_assert_eq!(&packet.bytes, &inner);
+        }
     }
 }
 
@@ -347,7 +352,7 @@ fn a_packet_that_does_not_fit_is_answered_with_the_mtu_of_the_tunnel() {
 }
 
 #[test]
-fn a_smaller_mtu_in_the_tunnel_becomes_that_of_the_tunnel() {
+fn an_error_about_an_outer_packet_reaches_the_sender_inside_and_an_mtu_the_tunnel() {
     let mut pair = Pair::new("tunnel fou");
     let outer = pair.enter(&datagram(A, B, 1472), 0);
     let mut error = Vec::new();
@@ -357,10 +362,16 @@ fn a_smaller_mtu_in_the_tunnel_becomes_that_of_the_tunnel() {
         .report(&mut error, router, &outer.bytes, outer.zero_tail)
         .unwrap();
     let error = pair.packet(&error, 0);
-    assert!(
-        pair.push(NEAR_ID, DOWN, error).is_empty(),
-        "it was for this end"
+    let (way, relayed) = pair.push(NEAR_ID, DOWN, error).remove(0);
+    assert_eq!(way, DOWN);
+    let ip = Ip::parse(&relayed.bytes).unwrap();
+    assert_eq!(
+        (ip.source, ip.destination),
+        (OWN[0], "10.0.0.1".parse::<IpAddr>().unwrap())
     );
+    let (message, quoted) = Icmp::quoted(ip.protocol, &relayed.bytes[ip.header_len..]).unwrap();
+    assert_eq!(message, Icmp::TooBig { mtu: 1272 });
+    assert_eq!(FlowKey::of(quoted), FlowKey::of(&datagram(A, B, 1472)));
     let long = pair.packet(&datagram(A, B, 1273), 0);
     let answer = pair.push(NEAR_ID, UP, long).remove(0).1;
     let ip = Ip::parse(&answer.bytes).unwrap();
