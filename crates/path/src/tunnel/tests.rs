@@ -37,26 +37,35 @@ impl EventSink for Drops {
 const NEAR_ID: EntityId = EntityId(1);
 const FAR_ID: EntityId = EntityId(2);
 
+fn site(entity: EntityId, addresses: [IpAddr; 2], other: [IpAddr; 2], way: Port) -> Site<'static> {
+    Site {
+        entity,
+        name: "link/test/tunnel",
+        seed: 1,
+        mtu: 1500,
+        forward: true,
+        addresses,
+        other_end: Some(OtherEnd {
+            addresses: other,
+            way,
+        }),
+    }
+}
+
+fn near() -> Site<'static> {
+    site(NEAR_ID, OWN, FAR, UP)
+}
+
+fn far() -> Site<'static> {
+    site(FAR_ID, FAR, OWN, DOWN)
+}
+
 impl Pair {
     fn new(words: &str) -> Self {
         let spec = ElementSpec::parse(words).unwrap_or_else(|e| panic!("{words}: {e}"));
-        let end = |entity, addresses, other, way| {
-            spec.build(&Site {
-                entity,
-                name: "link/test/tunnel",
-                seed: 1,
-                mtu: 1500,
-                forward: true,
-                addresses,
-                other_end: Some(OtherEnd {
-                    addresses: other,
-                    way,
-                }),
-            })
-        };
         Self {
-            near: end(NEAR_ID, OWN, FAR, UP),
-            far: end(FAR_ID, FAR, OWN, DOWN),
+            near: spec.build(&near()),
+            far: spec.build(&far()),
             pool: PacketPool::new(),
             drops: Drops::default(),
         }
@@ -164,8 +173,15 @@ proptest! {
         prop_assert!(checksum_holds(&outer));
         prop_assert_eq!(ip.traffic_class, class);
         prop_assert_eq!((outer.id, outer.flow), (before.id, before.flow));
+        // What is behind the packet may be stored as well as counted.
+        let mut whole = pair.pool.duplicate(Instant::ZERO, &outer);
+        whole.bytes.resize(outer.len() as usize, 0);
+        whole.zero_tail = 0;
         let after = pair.leave(outer).unwrap();
-        prop_assert_eq!(after, before);
+        prop_assert_eq!(&after, &before);
+        let whole = pair.leave(whole).unwrap();
+        prop_assert_eq!(whole.len(), before.len());
+        prop_assert!(whole.bytes.starts_with(&before.bytes));
     }
 
     #[test]
@@ -327,6 +343,19 @@ fn esp_numbers_go_on_above_32_bits() {
         (0xffff_ffff, Some(3), 0xffff_ffff),
     ] {
         assert_eq!(extended(low, highest), whole, "{low} {highest:?}");
+    }
+    // As seen by the window: half of the number is on the wire.
+    let words = "tunnel ipsec replay 4";
+    let Ok(ElementSpec::Tunnel(TunnelSpec::Begins(begins))) = ElementSpec::parse(words) else {
+        panic!("{words}");
+    };
+    let mut ends = Ends::of(&begins, &near(), &near().other_end.unwrap());
+    ends.next = 0xffff_fffd;
+    let mut pair = Pair::new(words);
+    pair.near = Box::new(Tunnel::new(NEAR_ID, Some(ends)));
+    for _ in 0..6 {
+        let outer = pair.enter(&datagram(A, B, 100), 0);
+        assert!(pair.leave(outer).is_some());
     }
 }
 
