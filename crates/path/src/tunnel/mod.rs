@@ -20,7 +20,7 @@ use crate::tap::pass;
 pub use encapsulation::Encapsulation;
 use encapsulation::{Outer, Wrapped};
 use replay::ReplayWindow;
-use spec::SourcePort;
+use spec::{MTUS, SourcePort};
 pub use spec::{TunnelSpec, TunnelWords};
 
 /// Automatic source ports are of Linux's default range of local ports
@@ -168,10 +168,10 @@ impl Ends {
             return None;
         }
         if let Icmp::TooBig { mtu } = &mut error {
-            self.mtu = match self.words.of.largest(self.words.ip(), *mtu) {
-                0 => self.mtu,
-                fits => self.mtu.min(fits),
-            };
+            let fits = self.words.of.largest(self.words.ip(), *mtu);
+            if fits >= *MTUS.start() {
+                self.mtu = self.mtu.min(fits);
+            }
             *mtu = self.mtu;
         }
         let inner = quoted.get(self.words.of.begins(&outer)..)?;

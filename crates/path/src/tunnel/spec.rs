@@ -52,7 +52,7 @@ pub(super) enum SourcePort {
 const KIND: &str = "`wireguard`, `fou`, `ipsec` or `end`";
 const SPORT: &str = "a port, 1 to 65535, or auto";
 /// What every IPv4 link takes (RFC 791 §3.2), and the longest IP packet.
-const MTUS: std::ops::RangeInclusive<u32> = 68..=65_535;
+pub(super) const MTUS: std::ops::RangeInclusive<u32> = 68..=65_535;
 const MTU: &str = "an MTU in bytes of IP, 68 to 65535, such as 1420";
 /// More than are on any path: 100 ms of 100 Gbit/s.
 const MOST_REPLAY: u32 = 1 << 20;

@@ -406,6 +406,14 @@ fn an_error_about_an_outer_packet_reaches_the_sender_inside_and_an_mtu_the_tunne
     let ip = Ip::parse(&answer.bytes).unwrap();
     let (message, _) = Icmp::quoted(ip.protocol, &answer.bytes[ip.header_len..]).unwrap();
     assert_eq!(message, Icmp::TooBig { mtu: 1272 });
+    let outer = pair.enter(&datagram(A, B, 1272), 0);
+    assert_eq!(outer.len(), 1300);
+    // One that no IPv4 link may have is not believed.
+    let mut error = Vec::new();
+    let message = Icmp::TooBig { mtu: 95 };
+    message.report(&mut error, router, &outer.bytes, 0).unwrap();
+    let error = pair.packet(&error, 0);
+    pair.push(NEAR_ID, DOWN, error);
     assert_eq!(pair.enter(&datagram(A, B, 1272), 0).len(), 1300);
 }
 
