@@ -19,11 +19,12 @@ const V6_TEXT: usize = 40;
 /// (Linux looks into some tunnels, not into UDP ones), and it ignores the IPv6
 /// flow label.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct FlowHash {
+pub struct FlowHash {
     key: u64,
 }
 
 impl FlowHash {
+    /// One whose key `rng` draws.
     pub fn new(rng: &mut Rng) -> Self {
         let (high, low) = (rng.draw_u32(), rng.draw_u32());
         Self {

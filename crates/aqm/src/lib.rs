@@ -71,6 +71,7 @@ pub mod tbf;
 pub mod tc_line;
 mod waiting;
 
+pub use flows::FlowHash;
 pub use link_facts::LinkFacts;
 
 use cake::{Cake, CakeConfig};

@@ -58,12 +58,14 @@ choices! {
         Loss,
         /// A link was down, or there was no route.
         Unreachable,
-        /// A rule of a middlebox, or a receiver's replay window.
+        /// A rule of a middlebox.
         Policy,
         /// The packet could not be read, or had a wrong checksum.
         Malformed,
         /// Larger than the link's MTU.
         TooBig,
+        /// Below a receiver's window against replayed packets, or a second time in it.
+        Replay,
     }
 }
 

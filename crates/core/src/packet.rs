@@ -14,8 +14,7 @@ pub struct PacketId(pub u64);
 pub struct Packet {
     /// Unique within the run.
     pub id: PacketId,
-    /// The packet that this one was made from (encapsulation, duplication,
-    /// retransmission), if any.
+    /// The packet that this one was made from (a duplicate, an ICMP error), if any.
     pub parent: Option<PacketId>,
     /// When it was made.
     pub born: Instant,

@@ -74,4 +74,7 @@ counts! {
     malformed of Malformed;
     /// Larger than the MTU.
     too_big of TooBig;
+    /// Below a window against replayed packets.
+    #[serde(default)]
+    replay of Replay;
 }

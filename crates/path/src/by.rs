@@ -186,6 +186,7 @@ impl Kind for BySpec {
             holds_back: self.any(|inner| inner.holds_back),
             two_way: false,
             translates: false,
+            wraps: false,
             sets_ecn: self.any(|inner| inner.sets_ecn),
             duplicates: self.any(|inner| inner.duplicates),
             mtu: None,

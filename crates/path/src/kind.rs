@@ -69,6 +69,8 @@ pub struct Facts<'a> {
     pub two_way: bool,
     /// Whether it gives packets other addresses, and so has to be in both directions.
     pub translates: bool,
+    /// Whether it is an end of a tunnel, so that what is behind it sees other headers.
+    pub wraps: bool,
     /// Whether it changes ECN codepoints without being congested.
     pub sets_ecn: bool,
     /// Whether it sends packets more than once.
@@ -161,6 +163,7 @@ mod tests {
             "mtu" => "mtu 1400",
             "mmb" => "mmb snat",
             "nat" => "nat",
+            "tunnel" => "tunnel wireguard",
             "tap" => "tap mid",
             _ => panic!("{kind} has no example here"),
         }

@@ -42,6 +42,7 @@ mod tc;
 #[cfg(test)]
 mod testing;
 mod trace;
+mod tunnel;
 mod waiting;
 pub mod wakes;
 
@@ -59,9 +60,10 @@ pub use recorded::RecordedLink;
 pub use recording::{Rates, Recording};
 pub use remark::{Remark, RemarkSpec};
 pub use serialise::Serialiser;
-pub use site::Site;
+pub use site::{OtherEnd, Site};
 pub use tap::{Tap, TapSpec};
 pub use trace::{OPPORTUNITY, Trace, TraceError, TraceLink, TraceSpec};
+pub use tunnel::{Encapsulation, Tunnel, TunnelSpec, TunnelWords};
 
 elements! {
     /// A link of limited rate with a queue in front of it.
@@ -82,6 +84,8 @@ elements! {
     "mmb" => Mmb(MmbSpec);
     /// Source address and port translation.
     "nat" => Nat(NatSpec);
+    /// An end of a tunnel.
+    "tunnel" => Tunnel(TunnelSpec);
     /// An observation point.
     "tap" => Tap(TapSpec);
 }

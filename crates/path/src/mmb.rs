@@ -128,6 +128,7 @@ impl Kind for MmbSpec {
             holds_back: false,
             two_way: true,
             translates: self.translates(),
+            wraps: false,
             sets_ecn: self.sets_ecn(),
             duplicates: false,
             mtu: None,

@@ -78,6 +78,7 @@ impl Kind for MtuSpec {
             holds_back: false,
             two_way: true,
             translates: false,
+            wraps: false,
             sets_ecn: false,
             duplicates: false,
             mtu: Some(*self),

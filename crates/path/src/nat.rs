@@ -74,6 +74,7 @@ impl Kind for NatSpec {
             holds_back: false,
             two_way: true,
             translates: true,
+            wraps: false,
             sets_ecn: false,
             duplicates: false,
             mtu: None,

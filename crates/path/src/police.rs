@@ -101,6 +101,7 @@ impl Kind for PoliceSpec {
             holds_back: true,
             two_way: false,
             translates: false,
+            wraps: false,
             sets_ecn: false,
             duplicates: false,
             mtu: None,

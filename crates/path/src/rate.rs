@@ -158,6 +158,7 @@ impl Kind for RateSpec {
             holds_back: true,
             two_way: false,
             translates: false,
+            wraps: false,
             sets_ecn: false,
             duplicates: false,
             mtu: None,

@@ -106,6 +106,7 @@ impl Kind for RemarkSpec {
             holds_back: false,
             two_way: false,
             translates: false,
+            wraps: false,
             sets_ecn: self.ecn.is_some(),
             duplicates: false,
             mtu: None,

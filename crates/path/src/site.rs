@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use narrows_core::EntityId;
+use narrows_core::{EntityId, Port};
 
 /// Where a box stands; what it needs besides its own words.
 #[derive(Clone, Copy, Debug)]
@@ -20,4 +20,15 @@ pub struct Site<'a> {
     /// A two-way box's own addresses, IPv4 and IPv6; hosts' ways to them lead to the
     /// link's first end. Of no meaning to one-way elements.
     pub addresses: [IpAddr; 2],
+    /// The other end, if the box is one of the two of a tunnel.
+    pub other_end: Option<OtherEnd>,
+}
+
+/// The other end of a tunnel.
+#[derive(Clone, Copy, Debug)]
+pub struct OtherEnd {
+    /// Its own addresses, IPv4 and IPv6.
+    pub addresses: [IpAddr; 2],
+    /// The way that leads there.
+    pub way: Port,
 }

@@ -206,6 +206,7 @@ impl ElementSpec {
             mtu: 1500,
             forward: true,
             addresses: [IpAddr::V4([0; 4].into()), IpAddr::V6([0; 16].into())],
+            other_end: None,
         };
         let change = Change {
             words: words.to_owned(),

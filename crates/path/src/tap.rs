@@ -53,6 +53,7 @@ impl Kind for TapSpec {
             holds_back: false,
             two_way: false,
             translates: false,
+            wraps: false,
             sets_ecn: false,
             duplicates: false,
             mtu: None,

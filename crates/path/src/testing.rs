@@ -72,6 +72,7 @@ fn site(seed: u64) -> Site<'static> {
         mtu: 1500,
         forward: true,
         addresses: OWN,
+        other_end: None,
     }
 }
 

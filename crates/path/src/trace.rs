@@ -263,6 +263,7 @@ impl Kind for TraceSpec {
             holds_back: true,
             two_way: false,
             translates: false,
+            wraps: false,
             sets_ecn: false,
             duplicates: false,
             mtu: None,

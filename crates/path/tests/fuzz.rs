@@ -47,6 +47,7 @@ fn fuzz_element_words() {
             mtu: 1500,
             forward: true,
             addresses: [[0; 4].into(), [0; 16].into()],
+            other_end: None,
         };
         let _ = spec.build(&site).next_wake();
     });

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use narrows_core::{DOWN, UP};
-use narrows_path::Site;
 use narrows_path::paths::{Link, Next, Planned, Stage};
 use narrows_path::routes::{self, Routes};
+use narrows_path::{OtherEnd, Site};
 use narrows_units::Instant;
 
-use crate::names::NameTable;
+use crate::names::{FAR, NEAR, NameTable};
 use crate::plan::{FlowPlan, HostIndex, LinkPlan, NamedElement, Plan};
 
 /// What becomes of the links of a plan.
@@ -234,6 +234,20 @@ impl<'p> Builder<'p> {
         next
     }
 
+    /// The other end of the tunnel that `element` is an end of.
+    fn other_end(&self, element: &NamedElement) -> Option<OtherEnd> {
+        if !element.spec.facts().wraps {
+            return None;
+        }
+        let (name, way) = match element.name.strip_suffix(NEAR) {
+            Some(tunnel) => (format!("{tunnel}{FAR}"), UP),
+            None => (format!("{}{NEAR}", element.name.strip_suffix(FAR)?), DOWN),
+        };
+        let other = self.boxes.iter().find(|b| b.name == name)?;
+        let addresses = other.addresses;
+        Some(OtherEnd { addresses, way })
+    }
+
     /// The stage of `element`; a two-way box that is in the other direction has one.
     fn place(
         &mut self,
@@ -255,6 +269,7 @@ impl<'p> Builder<'p> {
             mtu: link.mtu,
             forward,
             addresses: own.map_or([[0; 4].into(), [0; 16].into()], |own| own.addresses),
+            other_end: self.other_end(element),
         };
         self.stages.push(Stage {
             element: element.spec.build(&site),

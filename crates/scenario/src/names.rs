@@ -6,6 +6,10 @@ use narrows_core::EntityId;
 
 use crate::plan::Plan;
 
+/// How the name of a tunnel's box ends that is nearer to the link's first end, and of the other.
+pub(crate) const NEAR: &str = "-near";
+pub(crate) const FAR: &str = "-far";
+
 /// The full names of a run's entities: `host/…`, `link/…`, elements
 /// (`link/…/up/…`, of two-way boxes `link/…/…`, `tap/…`), `flow/…`, `probe/…`, `app/…`, in this order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

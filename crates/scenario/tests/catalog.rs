@@ -217,3 +217,25 @@ fn a_word_of_a_cell_may_be_a_list() {
     assert_eq!(expected("default/from-5s"), ["idle-bottleneck"]);
     assert!(expected("default/whole").is_empty());
 }
+
+#[test]
+fn tunnels_are_around_the_bottleneck_of_s5_and_the_queue_that_overtakes() {
+    let s5 = campaign("l4s-tests/s5");
+    assert_eq!(s5.cells.len(), 6);
+    let words = words(cell(&s5, "fou-auto/prague-reno"));
+    assert_eq!(
+        words[..5],
+        [
+            "link/access/up/bleach: remark if dscp 35 ecn not-ect",
+            "link/access/vpn-near: tunnel fou sport auto mtu 1472",
+            "link/access/up/netem: netem delay 10ms limit 1000000",
+            "link/access/up/bottleneck: rate 50Mbit shaper queue fq_codel",
+            "link/access/vpn-far: tunnel fou sport auto mtu 1472",
+        ]
+    );
+    let replay = campaign("l4s-tests/tunnel-replay");
+    let names: Vec<&str> = replay.cells.iter().map(|c| c.name.as_str()).collect();
+    // The source's 11, and a power of two that is wide enough at 20 Mbit/s.
+    let at = |rate: &str| names.iter().filter(|n| n.starts_with(rate)).count();
+    assert_eq!((at("10Mbit"), at("20Mbit"), at("100Mbit")), (3, 4, 5));
+}

@@ -131,6 +131,7 @@ pub(crate) fn translate(
         | ElementSpec::Mtu(_)
         | ElementSpec::Mmb(_)
         | ElementSpec::Nat(_)
+        | ElementSpec::Tunnel(_)
         | ElementSpec::Tap(_)) => Err(format!(
             "`{}` is no queueing discipline; `rate …` and `netem …` are",
             other.kind()

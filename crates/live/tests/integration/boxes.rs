@@ -26,6 +26,8 @@ fn plan(middle: [&str; 2], flow: &str) -> Plan {
     }
 }
 
+const ESP: u8 = 50;
+
 #[derive(Default)]
 struct Record {
     delivered: u64,
@@ -34,6 +36,8 @@ struct Record {
     /// Of TCP: whose it was, and its addresses at each tap.
     tapped: BTreeMap<PacketId, Vec<(u32, [IpAddr; 2])>>,
     strangers: u32,
+    /// Of ESP: whose it was.
+    wrapped: Vec<Option<FlowId>>,
     /// TCP packets that reached a host, and were seen at the taps.
     known: u32,
 }
@@ -53,6 +57,8 @@ impl EventSink for Record {
                     let addresses = [read.source, read.destination];
                     let seen = self.tapped.entry(packet.id).or_default();
                     seen.push((tap.0, addresses));
+                } else if read.protocol == ESP {
+                    self.wrapped.push(packet.flow);
                 }
             }
             Event::Received { packet, .. } if packet.flow == Some(FlowId(0)) => {
@@ -139,5 +145,29 @@ fn path_mtu_discovery_works_through_nat_between_kernels() {
     let plan = plan(["\"nat\", \"mtu 1400\"", "\"mtu 1400\", \"nat\""], flow);
     if let Some(record) = run(name, &plan) {
         assert_eq!(record.finished, [true]);
+    }
+}
+
+#[test]
+fn a_kernel_s_flow_through_a_tunnel_learns_its_mtu_and_is_known_in_it() {
+    let name = "a_kernel_s_flow_through_a_tunnel_learns_its_mtu_and_is_known_in_it";
+    let middle = "\"tunnel ipsec replay 64\", \"tap mid\", \"tunnel end\"";
+    for version in [4, 6] {
+        let flow = format!("from = \"client\"\nto = \"server\"\nip = {version}");
+        let Some(record) = run(name, &plan([middle; 2], &flow)) else {
+            return;
+        };
+        assert_eq!(record.finished, [true], "IPv{version}");
+        assert!(record.drops[&format!("{:?}", DropCause::TooBig)] > 0);
+        assert!(
+            !record
+                .drops
+                .contains_key(&format!("{:?}", DropCause::Replay))
+        );
+        // There and back, each packet once.
+        assert!(record.wrapped.len() > 450, "{}", record.wrapped.len());
+        let ours = record.wrapped.iter().filter(|f| **f == Some(FlowId(0)));
+        assert_eq!(ours.count(), record.wrapped.len());
+        assert!(record.known > 300, "they leave it as what they are");
     }
 }

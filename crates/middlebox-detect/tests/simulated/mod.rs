@@ -79,6 +79,7 @@ impl Path {
                 mtu: 1500,
                 forward: way == "up",
                 addresses: OWN,
+                other_end: None,
             })
         };
         self.nodes.push(Node::Elements(["up", "down"].map(build)));

@@ -285,6 +285,7 @@ impl Kind for NetemSpec {
             holds_back: !self.delay.is_zero() || !self.jitter.is_zero() || self.slot.is_some(),
             two_way: false,
             translates: false,
+            wraps: false,
             sets_ecn: false,
             duplicates: !self.duplicate.is_zero(),
             mtu: None,

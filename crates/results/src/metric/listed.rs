@@ -77,6 +77,7 @@ fn full() -> RunSummary {
             unreachable: 1,
             policy: 1,
             malformed: 1,
+            replay: 1,
             too_big: 1,
         },
     };

@@ -25,7 +25,7 @@ pub(super) fn judge(found: &mut Findings, plan: &Plan, routes: &Routes, summary:
         for ((from, source), (to, destination)) in [(opener, answerer), (answerer, opener)] {
             let packet = packet(flow, source, destination);
             let mut way = plan.elements_between(routes, from, to);
-            if way.any(|(_, element)| element.spec.facts().translates) {
+            if way.any(|(_, e)| e.spec.facts().translates || e.spec.facts().wraps) {
                 // Which addresses a queue sees there is settled as the run goes on.
                 continue;
             }

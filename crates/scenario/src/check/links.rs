@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use narrows_path::NamesFile;
 
+use super::tunnels::Tunnels;
 use super::{Check, Names};
 use crate::campaign::Shelf;
 use crate::document::{At, Element, Host, Link, NAME};
@@ -63,13 +64,15 @@ impl<'a> Check<'a> {
             };
             let ends = self.link_ends(link, &mut hosts)?;
             let index = LinkIndex(self.plan.links.len());
-            let up = self.chain(link, &name, true, index, shelf)?;
-            let down = self.chain(link, &name, false, index, shelf)?;
+            let mtu = link.mtu.as_ref().map_or(DEFAULT_MTU, |mtu| mtu.0 as u32);
+            let tunnels = |up| Tunnels::new(up, mtu);
+            let up = self.chain(link, &name, tunnels(true), index, shelf)?;
+            let down = self.chain(link, &name, tunnels(false), index, shelf)?;
             self.boxes_agree(link, &name, &up, &down)?;
             self.plan.links.push(LinkPlan {
                 name,
                 ends,
-                mtu: link.mtu.as_ref().map_or(DEFAULT_MTU, |mtu| mtu.0 as u32),
+                mtu,
                 datapath: link.datapath.as_deref().copied().unwrap_or_default(),
                 up,
                 down,
@@ -189,12 +192,12 @@ impl<'a> Check<'a> {
         &mut self,
         link: &At<Link>,
         link_name: &str,
-        up: bool,
+        mut tunnels: Tunnels,
         index: LinkIndex,
         shelf: &dyn Shelf,
     ) -> Result<Vec<NamedElement>, Refusal> {
         let places = self.places;
-        let (direction, given) = if up {
+        let (direction, given) = if tunnels.up {
             ("up", &link.up)
         } else {
             ("down", &link.down)
@@ -254,18 +257,29 @@ impl<'a> Check<'a> {
                 let found = format!("the name `{label}`");
                 return Err(Refusal::at(spot, path, found, NAME));
             }
-            let name = labels.next(label, kind_of(at)).map_err(|name| {
+            let (label, spec) = match spec {
+                ElementSpec::Tunnel(tunnel) => {
+                    let end = tunnels.next(elements.len(), label, &tunnel);
+                    let (name, spec) = end.map_err(|wrong| wrong.at(spot, &key))?;
+                    (Some(name), ElementSpec::Tunnel(spec))
+                }
+                spec => (label.map(str::to_owned), spec),
+            };
+            let name = labels.next(label.as_deref(), kind_of(at)).map_err(|name| {
                 let found = format!("the element `{name}` for the second time");
                 Refusal::at(spot, path.as_str(), found, "a name of its own")
             })?;
-            let name = if facts.two_way {
+            let name = if spec.facts().two_way {
                 format!("link/{link_name}/{name}")
             } else {
                 format!("{path}/{name}")
             };
             elements.push(NamedElement { name, spec });
         }
-        Ok(elements)
+        match tunnels.endless() {
+            Some((place, wrong)) => Err(wrong.at(places.spot(&given[place]), &path)),
+            None => Ok(elements),
+        }
     }
 
     /// Refuses two-way boxes that have one name and different words, and those that

@@ -9,6 +9,7 @@ pub(crate) mod model;
 mod observers;
 mod proxies;
 mod transport;
+mod tunnels;
 pub(crate) mod watch;
 mod ways;
 

@@ -140,7 +140,7 @@ pub(super) const QUEUE: MetricKind = MetricKind {
         "marks", "packets", "marked CE, by whatever cause";
         "marks.{step,coupled,probability,overflow}", "packets", "marked CE by this cause";
         "drops", "packets", "dropped, by whatever cause";
-        "drops.{overflow,probability,overload,loss,unreachable,policy,malformed,too_big}", "packets",
+        "drops.{overflow,probability,overload,loss,unreachable,policy,malformed,too_big,replay}", "packets",
             "dropped by this cause";
         "peak_backlog_packets", "packets", "largest backlog of the whole run";
         "peak_backlog_bytes", "bytes", "largest backlog of the whole run";
@@ -154,7 +154,7 @@ pub(super) const ELEMENT: MetricKind = MetricKind {
     about: "an element without a rate (netem, police, …), in the steady window",
     metrics: metrics! {
         "drops", "packets", "dropped, by whatever cause";
-        "drops.{overflow,probability,overload,loss,unreachable,policy,malformed,too_big}", "packets",
+        "drops.{overflow,probability,overload,loss,unreachable,policy,malformed,too_big,replay}", "packets",
             "dropped by this cause";
     },
 };

@@ -17,3 +17,4 @@ mod relay;
 mod relay_apps;
 mod rig;
 mod socket_options;
+mod tunnels;
