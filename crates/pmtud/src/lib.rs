@@ -51,7 +51,7 @@ pub use client::{Client, ClientSettings, Fate, Found, Stage, Step, Way};
 pub use discovery::{Counts, Discovery, Probe, Purpose, State};
 pub use message::{MESSAGE_LEN, Message, MessageKind, TOKEN_LEN};
 pub use report::{Effect, Report};
-pub use search::{Known, SEARCHES, Search};
+pub use search::{Known, SEARCH_WORDS, SEARCHES, Search};
 pub use server::{Server, ServerCounts, ServerSettings, Transmit};
 pub use settings::{Reports, Settings};
 pub use timer::{ProbeTimer, Timers};

@@ -70,6 +70,7 @@ fn client(searches: &[&str], change: impl FnOnce(&mut ClientSettings)) -> Client
         searches: searches.iter().map(|s| Search::parse(s).unwrap()).collect(),
         back: true,
         alone: None,
+        stays: false,
     };
     change(&mut settings);
     Client::new(settings, Instant::ZERO)

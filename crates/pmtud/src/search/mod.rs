@@ -110,7 +110,8 @@ pub const SEARCHES: [(&str, &str); 7] = [
     ),
 ];
 
-const WORDS: &str = "step BYTES, table, binary, linear BYTES, bisect [floor BYTES] [stop BYTES], \
+/// The same in a refusal.
+pub const SEARCH_WORDS: &str = "step BYTES, table, binary, linear BYTES, bisect [floor BYTES] [stop BYTES], \
                      sctp, or adaptive";
 
 impl Search {
@@ -120,18 +121,28 @@ impl Search {
     /// When they are no search's, or a number is 0.
     pub fn parse(line: &str) -> Result<Self, WordError> {
         let mut words = Words::new(line);
-        let kind = words.needed(WORDS)?;
-        let search = match kind.text {
-            "step" => Self::Step(bytes(&mut words)?),
+        let search = Self::read(&mut words)?;
+        words.finish("the end of the search's words")?;
+        Ok(search)
+    }
+
+    /// Reads a search's words, which others may follow.
+    ///
+    /// # Errors
+    /// When they are no search's, or a number is 0.
+    pub fn read(words: &mut Words<'_>) -> Result<Self, WordError> {
+        let kind = words.needed(SEARCH_WORDS)?;
+        Ok(match kind.text {
+            "step" => Self::Step(bytes(words)?),
             "table" => Self::Table,
             "binary" => Self::Binary,
-            "linear" => Self::Linear(bytes(&mut words)?),
+            "linear" => Self::Linear(bytes(words)?),
             "bisect" => {
                 let (mut floor, mut stop) = (0, BISECT_STOP);
                 while let Some(word) = words.take() {
                     match word.text {
-                        "floor" => floor = bytes(&mut words)?,
-                        "stop" => stop = bytes(&mut words)?,
+                        "floor" => floor = bytes(words)?,
+                        "stop" => stop = bytes(words)?,
                         _ => return Err(word.refused("floor BYTES or stop BYTES")),
                     }
                 }
@@ -139,10 +150,8 @@ impl Search {
             }
             "sctp" => Self::Sctp,
             "adaptive" => Self::Adaptive,
-            _ => return Err(kind.refused(WORDS)),
-        };
-        words.finish("the end of the search's words")?;
-        Ok(search)
+            _ => return Err(kind.refused(SEARCH_WORDS)),
+        })
     }
 
     /// The next size to try, larger than what arrived and smaller than what failed; `None`
