@@ -154,6 +154,7 @@ impl Discovery {
                 max: settings.max,
                 arrived: None,
                 failed: None,
+                failed_last: false,
             },
             black_hole: BlackHole::new(settings.loss_rule, settings.max_probes),
             settings,
@@ -391,6 +392,7 @@ impl Discovery {
     fn size_failed_by_report(&mut self) {
         if let Some((size, Purpose::Search)) = self.probed {
             self.known.failed = Some(size);
+            self.known.failed_last = true;
             self.counts.sizes_failed += 1;
         }
         self.forget_probes();
@@ -421,6 +423,7 @@ impl Discovery {
             Purpose::Base | Purpose::Minimum if given_up => self.base_failed(purpose),
             Purpose::Search if given_up => {
                 self.known.failed = Some(size);
+                self.known.failed_last = true;
                 self.counts.sizes_failed += 1;
                 self.forget_probes();
                 self.next_size(now);
@@ -443,6 +446,7 @@ impl Discovery {
     fn size_arrived(&mut self, now: Instant, size: u16) {
         self.counts.sizes_arrived += 1;
         self.known.arrived = Some(size);
+        self.known.failed_last = false;
         self.plpmtu = self.plpmtu.max(size);
         self.forget_probes();
         if self.reported.take() == Some(size) {
@@ -499,6 +503,7 @@ impl Discovery {
         self.raise_timer = None;
         self.reported = None;
         self.known.failed = None;
+        self.known.failed_last = false;
         self.known.arrived = arrived;
         self.next_size(now);
     }

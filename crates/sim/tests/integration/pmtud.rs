@@ -173,3 +173,62 @@ fn a_path_that_is_cut_for_a_while_is_searched_again() {
     let last = found.last().expect("a search");
     assert_eq!(last.1, 1_472, "{found:?}");
 }
+
+#[test]
+fn forged_reports_change_nothing_whatever_they_name() {
+    for spoofed in [0, 68, 600, 1_300, 1_450] {
+        let hop = format!(", \"narrow: mtu 1480 silent spoofs {spoofed}\"");
+        for words in ["adaptive", "step 50"] {
+            let ran = search(&hop, &format!("search = \"{words}\"\nconfirm = \"1s\""), "");
+            let plain = search(
+                ", \"narrow: mtu 1480 silent\"",
+                &format!("search = \"{words}\"\nconfirm = \"1s\""),
+                "",
+            );
+            assert_eq!(ran.found(), plain.found(), "{words} {spoofed}");
+            assert_eq!(ran.total("ptb_used"), 0);
+            // Below 68 bytes a host believes nothing, and its socket hears nothing.
+            let refused = ran.total("ptb_refused");
+            assert_eq!(refused > 20, spoofed >= 68, "{words} {spoofed}: {refused}");
+        }
+    }
+}
+
+#[test]
+fn a_report_that_names_too_much_or_too_little_costs_probes_and_no_result() {
+    // A router that names its own MTU and not the next link's, and one that names too little.
+    for (says, expected) in [(1_460, 1_372), (1_500, 1_372), (1_350, 1_322)] {
+        let ran = search(&format!(", \"narrow: mtu 1400 says {says}\""), "", "");
+        assert_eq!(ran.of("found").last(), Some(&expected), "{says}");
+        assert_eq!(ran.total("black_holes"), 0);
+    }
+}
+
+#[test]
+fn limited_reports_leave_the_search_to_its_timers() {
+    let hop = ", \"narrow: mtu 1400 limit 1\"";
+    // The step's report is the only one in its second.
+    for words in ["adaptive", "binary"] {
+        let ran = search(hop, &format!("search = \"{words}\""), "");
+        assert_eq!(ran.of("found"), [1_372], "{words}");
+    }
+}
+
+#[test]
+fn a_hop_in_one_direction_is_found_in_that_direction_alone() {
+    let hop = ", \"narrow: mtu 1400\"";
+    let up = search_of(hop, "", "", "");
+    assert_eq!(up.of("found"), [1_372]);
+    // What comes back is small, and fits.
+    let down = search_of("", hop, "", "");
+    assert_eq!(down.of("found"), [1_472]);
+}
+
+#[test]
+fn random_loss_of_fifteen_percent_is_no_black_hole() {
+    let loss = ", \"netem loss 15%\"";
+    let ran = search(loss, "confirm = \"100ms\"", "");
+    assert_eq!(ran.of("found"), [1_472]);
+    assert_eq!(ran.total("black_holes"), 0);
+    assert!(ran.total("probes") > 400, "{}", ran.total("probes"));
+}
