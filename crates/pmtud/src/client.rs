@@ -238,7 +238,11 @@ impl Client {
     /// The largest datagram that the path carries as far as is known now; 0 where nothing is.
     pub fn plpmtu(&self) -> u16 {
         let running = self.running.as_ref().filter(|r| r.way == Way::There);
-        running.map_or(self.there(), |r| r.discovery.plpmtu())
+        match (running, self.stage) {
+            (Some(running), _) => running.discovery.plpmtu(),
+            (None, Stage::Greeting) => 0,
+            (None, _) => self.there(),
+        }
     }
 
     /// What all searches have cost so far.
@@ -448,9 +452,11 @@ impl Client {
                 let found = running.found(now);
                 self.found.push(found);
             }
-            State::Disabled if goes_on => {
+            State::Disabled if self.settings.stays => {
                 // The server may be heard again: from the beginning.
-                self.to_do.push_back((running.search, Way::There));
+                if !running.is_base {
+                    self.to_do.push_front((running.search, running.way));
+                }
                 self.spent = self.spent + running.counts();
                 self.running = None;
                 self.base = None;

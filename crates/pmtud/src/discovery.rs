@@ -241,8 +241,27 @@ impl Discovery {
         self.counts.probes += 1;
         self.counts.bytes += u64::from(self.settings.mtu_of(size));
         self.outstanding.push(Outstanding { probe, sent: now });
-        self.probe_timer = Some(now + self.round_trip.timeout(self.settings.timers.probe));
+        self.probe_timer = Some(now + self.patience(purpose));
         Some(probe)
+    }
+
+    /// How long a probe's acknowledgement is waited for. Where a size that was found is in doubt
+    /// and nothing at all arrives, the time doubles (RFC 6298 section 5.5) once as many were
+    /// lost as a black hole is found by.
+    fn patience(&self, purpose: Purpose) -> Duration {
+        /// Single probes and bursts, of MAX_PROBES each.
+        const ROUNDS: u32 = 2;
+        /// Sixty-four times at most (our choice).
+        const DOUBLINGS: u32 = 6;
+        let timeout = self.round_trip.timeout(self.settings.timers.probe);
+        let more = match purpose {
+            Purpose::Confirm | Purpose::Compare => {
+                let usual = ROUNDS * self.settings.max_probes;
+                self.probe_count.saturating_sub(usual).min(DOUBLINGS)
+            }
+            Purpose::Base | Purpose::Search | Purpose::Minimum => 0,
+        };
+        Duration::from_nanos(timeout.as_nanos() << more)
     }
 
     /// Whether [`poll_probe`](Self::poll_probe) has a probe to send.

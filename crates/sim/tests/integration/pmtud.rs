@@ -160,7 +160,7 @@ fn an_mtu_that_rises_in_mid_run_is_found_by_the_raise_timer() {
 }
 
 #[test]
-fn a_path_that_is_cut_for_a_while_is_searched_again() {
+fn a_path_that_is_cut_for_a_while_is_no_black_hole() {
     let loss = ", \"cut: netem loss 0%\"";
     let cut = |at: &str, name: &str, loss: &str| {
         format!(
@@ -169,9 +169,10 @@ fn a_path_that_is_cut_for_a_while_is_searched_again() {
     };
     let changes = cut("10s", "off", "100%") + &cut("40s", "on", "0%");
     let ran = search_of(loss, "", "confirm = \"1s\"", &changes);
-    let found = ran.found();
-    let last = found.last().expect("a search");
-    assert_eq!(last.1, 1_472, "{found:?}");
+    assert_eq!(ran.found().len(), 1, "{:?}", ran.found());
+    assert_eq!((ran.of("found")[0], ran.total("black_holes")), (1_472, 0));
+    let last = ran.of("plpmtu").last().copied();
+    assert_eq!(last, Some(1_472));
 }
 
 #[test]
