@@ -10,8 +10,8 @@ use crate::timer::RoundTrip;
 
 /// Probes of a size in doubt that are sent at once, with one of BASE_PLPMTU: with
 /// [`EVIDENCE`](crate::black_hole::EVIDENCE) lost datagrams as proof and three of them lost
-/// before, a black hole is found after three such bursts (our choice).
-const BURST: u32 = 4;
+/// before, a black hole is found after two such bursts, five timeouts in all (our choice).
+const BURST: u32 = 6;
 
 /// The states of RFC 8899 figure 5.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
