@@ -25,6 +25,7 @@ mod draw;
 mod flow;
 mod generator;
 mod kind;
+mod pmtud;
 pub mod probe;
 mod prober;
 mod relay;
@@ -35,6 +36,7 @@ pub use account::FlowAccount;
 pub use flow::{DatagramSink, DatagramSource, End, Sink, Source};
 pub use generator::{Generator, Want};
 pub use kind::{Site, SiteEnd};
+pub use pmtud::PmtudSpec;
 pub use prober::{Prober, Responder};
 pub use relay::Relay;
 pub use request::RequestSpec;
@@ -43,4 +45,6 @@ pub use spec::{Carries, DatagramSpec, Traffic, WritesSpec};
 kind::apps! {
     /// Requests of one size, and the response to each.
     "request" => Request(RequestSpec);
+    /// A search for the largest datagram that a path carries.
+    "pmtud" => Pmtud(PmtudSpec);
 }

@@ -25,7 +25,7 @@ pub use kernel::{Kernel, KernelBuild, KernelCommand, KernelList, KernelRemove};
 pub use link::PathElements;
 pub use mmb::Mmb;
 pub use pep::{LogFormat, Pep, PepCommand, PepRun, PepServe, PepStatus, PepWay};
-pub use pmtud::{Pmtud, PmtudCommand, PmtudProbe, PmtudServe};
+pub use pmtud::{Pmtud, PmtudArena, PmtudCommand, PmtudProbe, PmtudServe};
 pub use shell::Shell;
 
 use crate::commands::Command;

@@ -126,11 +126,10 @@ impl Hosts {
             }
             Some(socket) => {
                 let reporter = addressing.source.ip();
-                believed = note_error(socket, error, remote, reporter, quote);
-                if let Some(app) = socket.app.filter(|_| believed) {
-                    self.call(net, app, |app, host| {
-                        app.on_event(SocketId(s), SocketEvent::Error, host);
-                    });
+                let error = of_datagram(error, remote, reporter);
+                believed = error.is_some_and(|error| note_error(socket, error, payload_of(quote)));
+                if believed {
+                    self.call_of_error(net, s);
                 }
             }
             None => {}
@@ -145,6 +144,40 @@ impl Hosts {
     }
 }
 
+impl Hosts {
+    /// A machine's own stack says of a datagram from `local` at `node` what the network reports:
+    /// it goes to the socket. `quote` is what of the datagram's payload the report has.
+    pub fn datagram_error(
+        &mut self,
+        net: &mut Net<'_>,
+        node: usize,
+        local: SocketAddr,
+        error: DatagramError,
+        quote: &[u8],
+    ) {
+        let table = &self.nodes[node].table;
+        let Some(Found::Connected(s) | Found::Bound(s)) =
+            table.find(ip::UDP, local.port(), error.to)
+        else {
+            return;
+        };
+        let socket = self.sockets[s as usize].as_mut();
+        if socket.is_some_and(|socket| note_error(socket, error, quote)) {
+            self.call_of_error(net, s);
+            self.settle(net);
+        }
+    }
+
+    fn call_of_error(&mut self, net: &mut Net<'_>, s: u32) {
+        let socket = self.sockets[s as usize].as_ref();
+        if let Some(app) = socket.and_then(|socket| socket.app) {
+            self.call(net, app, |app, host| {
+                app.on_event(SocketId(s), SocketEvent::Error, host);
+            });
+        }
+    }
+}
+
 /// Whether a link may have this MTU.
 fn is_possible(mtu: u32, remote: IpAddr) -> bool {
     mtu >= if remote.is_ipv4() {
@@ -154,31 +187,32 @@ fn is_possible(mtu: u32, remote: IpAddr) -> bool {
     }
 }
 
-/// Puts an error into the queue of a datagram socket; whether there was one to put.
-fn note_error(
-    socket: &mut Socket,
-    error: Icmp,
-    to: SocketAddr,
-    reporter: IpAddr,
-    quote: &[u8],
-) -> bool {
-    let Kind::Datagrams { errors, .. } = &mut socket.kind else {
-        return false;
-    };
+/// What an ICMP error says of a datagram to `to`, if anything that can be.
+fn of_datagram(error: Icmp, to: SocketAddr, reporter: IpAddr) -> Option<DatagramError> {
     let why = match error {
         Icmp::TooBig { mtu } if is_possible(mtu, to.ip()) => Undelivered::TooBig { mtu },
         Icmp::PortUnreachable => Undelivered::PortUnreachable,
         Icmp::NoRoute | Icmp::Prohibited | Icmp::TimeExceeded => Undelivered::Unreachable,
-        _ => return false,
+        _ => return None,
     };
-    if errors.len() >= MOST_ERRORS {
-        return false;
-    }
+    Some(DatagramError { to, reporter, why })
+}
+
+/// What a quoted datagram has behind its headers.
+fn payload_of(quote: &[u8]) -> &[u8] {
     let payload = Ip::parse(quote).map_or(quote.len(), |ip| ip.header_len + udp::HEADER_LEN);
-    let payload = quote.get(payload..).unwrap_or_default().to_vec();
-    let error = DatagramError { to, reporter, why };
-    errors.push_back((error, payload));
-    true
+    quote.get(payload..).unwrap_or_default()
+}
+
+/// Puts an error into the queue of a datagram socket; whether there was room.
+fn note_error(socket: &mut Socket, error: DatagramError, payload: &[u8]) -> bool {
+    match &mut socket.kind {
+        Kind::Datagrams { errors, .. } if errors.len() < MOST_ERRORS => {
+            errors.push_back((error, payload.to_vec()));
+            true
+        }
+        _ => false,
+    }
 }
 
 /// Whether a packet of `protocol` is ICMP's.

@@ -6,19 +6,25 @@ use std::net::IpAddr;
 use narrows_core::{
     Change, DOWN, DropCause, Element, ElementCounters, EntityId, Outlet, Packet, Port, UP,
 };
-use narrows_units::{Duration, Instant, Parameter, ParameterKind, WordError, Words};
-use narrows_wire::Icmp;
+use narrows_units::{
+    Duration, Instant, Parameter, ParameterKind, Rng, WordError, WordWriter, Words,
+};
+use narrows_wire::{Icmp, Ip, ip, udp};
 
 use crate::ElementSpec;
 use crate::kind::{Facts, Kind, NamesFile, Reports};
 use crate::site::Site;
 use crate::tap::pass;
 
-/// `mtu BYTES [silent]`: a router whose next link takes IP packets of at most so many
+/// `mtu BYTES`: a router whose next link takes IP packets of at most so many
 /// bytes. A longer one is dropped, and its sender receives "fragmentation needed"
 /// (RFC 1191 §4) or "packet too big" (RFC 4443 §3.2); neither is rate-limited, as in
-/// Linux (`icmpv4_xrlim_allow`, `icmpv6_mask_allow`). `silent` sends none: a black hole
-/// for path MTU discovery (RFC 2923 §2.1).
+/// Linux (`icmpv4_xrlim_allow`, `icmpv6_mask_allow`).
+///
+/// What goes wrong with these errors in the field: `silent` sends none, a black hole for
+/// path MTU discovery (RFC 2923 §2.1); `limit` sends so many a second, as routers do;
+/// `says` names another MTU than the link has; `spoofs` is somebody elsewhere who knows
+/// addresses and ports and nothing of what was sent (RFC 5927 §7).
 ///
 /// It never fragments. A packet without "don't fragment" is treated alike, unlike in
 /// RFC 1812 §5.2.7: nothing that Narrows or Linux sends by default lacks it.
@@ -28,10 +34,19 @@ pub struct MtuSpec {
     pub mtu: u32,
     /// Whether no ICMP error is sent.
     pub silent: bool,
+    /// ICMP errors that are sent in a second of the run at most; all if it is `None`.
+    pub limit: Option<u32>,
+    /// The MTU that errors name, where that is not the true one.
+    pub says: Option<u32>,
+    /// The MTU that forged errors name, one of which comes for each packet that passes and
+    /// quotes one that nobody sent; none if it is `None`.
+    pub spoofs: Option<u32>,
 }
 
 /// What every IPv4 link takes (RFC 791 §3.2), and the longest IP packet.
 const RANGE: std::ops::RangeInclusive<u32> = 68..=65_535;
+const NAMED: &str = "an MTU in bytes of IP, 0 to 65535";
+const OTHERS: &str = "`silent`, `limit N`, `says BYTES`, `spoofs BYTES` or the end of the element";
 const MTU: &str = "an MTU in bytes of IP, 68 to 65535, such as 1400";
 
 impl Kind for MtuSpec {
@@ -50,13 +65,55 @@ impl Kind for MtuSpec {
             "not silent",
             "Whether no ICMP error is sent",
         ),
+        Parameter::new(
+            "limit N",
+            ParameterKind::Number("errors a second"),
+            "one or more",
+            "none",
+            "ICMP errors that are sent in a second at most",
+        ),
+        Parameter::new(
+            "says BYTES",
+            ParameterKind::Number("bytes"),
+            NAMED,
+            "the true one",
+            "The MTU that errors name",
+        ),
+        Parameter::new(
+            "spoofs BYTES",
+            ParameterKind::Number("bytes"),
+            NAMED,
+            "none",
+            "Sends a forged error for each packet that passes, which names this MTU and quotes a \
+             packet that nobody sent: addresses and ports are right, all behind them is random",
+        ),
     ];
 
     fn parse(words: &mut Words<'_>) -> Result<Self, WordError> {
         let mtu = words.value_where(MTU, |mtu| RANGE.contains(mtu))?;
-        let silent = words.take_if("silent");
-        words.clone().finish("`silent` or the end of the element")?;
-        Ok(Self { mtu, silent })
+        let mut spec = Self {
+            mtu,
+            silent: false,
+            limit: None,
+            says: None,
+            spoofs: None,
+        };
+        let named = |words: &mut Words<'_>| {
+            let named = words.value_where(NAMED, |mtu| *mtu <= *RANGE.end())?;
+            Ok::<_, WordError>(Some(named))
+        };
+        while let Some(word) = words.take() {
+            match word.text {
+                "silent" => spec.silent = true,
+                "limit" => {
+                    spec.limit = Some(words.value_where("one or more", |n: &u32| *n > 0)?);
+                }
+                "says" => spec.says = named(words)?,
+                "spoofs" => spec.spoofs = named(words)?,
+                _ => return Err(word.refused(OTHERS)),
+            }
+        }
+        Ok(spec)
     }
 
     fn over(_: &ElementSpec, words: &mut Words<'_>) -> Result<Self, WordError> {
@@ -69,6 +126,9 @@ impl Kind for MtuSpec {
             addresses: site.addresses,
             spec: *self,
             counters: ElementCounters::default(),
+            rng: Rng::for_name(site.seed, site.name),
+            second: 0,
+            sent: 0,
         })
     }
 
@@ -98,8 +158,13 @@ impl Kind for MtuSpec {
 
 impl fmt::Display for MtuSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let silent = if self.silent { " silent" } else { "" };
-        write!(f, "mtu {}{silent}", self.mtu)
+        write!(f, "mtu {}", self.mtu)?;
+        WordWriter::new(f)
+            .word_if(self.silent, "silent")
+            .some("limit", self.limit)
+            .some("says", self.says)
+            .some("spoofs", self.spoofs)
+            .finish()
     }
 }
 
@@ -110,30 +175,85 @@ pub struct Mtu {
     addresses: [IpAddr; 2],
     spec: MtuSpec,
     counters: ElementCounters,
+    /// Of what forged errors quote.
+    rng: Rng,
+    /// The second of the run in which `sent` errors were sent.
+    second: u64,
+    sent: u32,
 }
+
+impl Mtu {
+    /// Whether one more error may be sent.
+    fn allows(&mut self, now: Instant) -> bool {
+        let second = now.as_nanos() / 1_000_000_000;
+        if self.second != second {
+            (self.second, self.sent) = (second, 0);
+        }
+        let allowed = !self.spec.silent && self.spec.limit.is_none_or(|limit| self.sent < limit);
+        self.sent += u32::from(allowed);
+        allowed
+    }
+
+    /// Sends the sender of `packet` an error that names `mtu`.
+    fn answer(
+        &mut self,
+        now: Instant,
+        port: Port,
+        mtu: u32,
+        packet: &Packet,
+        out: &mut Outlet<'_>,
+    ) {
+        let error = Icmp::TooBig { mtu };
+        if let Some(error) = report(now, error, &self.addresses, packet, out) {
+            self.counters.packets_out += 1;
+            self.counters.bytes_out += u64::from(error.len());
+            out.send(back(port), error);
+        }
+    }
+
+    /// Sends the sender of `packet` an error by somebody who knows its addresses and ports.
+    fn forge(&mut self, now: Instant, port: Port, mtu: u32, packet: &Packet, out: &mut Outlet<'_>) {
+        let Ok(ip) = Ip::parse(&packet.bytes) else {
+            return;
+        };
+        let known = ip.header_len
+            + if ip.protocol == ip::UDP {
+                udp::HEADER_LEN
+            } else {
+                PORTS
+            };
+        let mut guessed = packet.clone();
+        for byte in guessed.bytes.iter_mut().skip(known) {
+            *byte = self.rng.below(256) as u8;
+        }
+        self.answer(now, port, mtu, &guessed, out);
+    }
+}
+
+/// Bytes of both ports, with which a transport's header begins.
+const PORTS: usize = 4;
 
 impl Element for Mtu {
     fn push(&mut self, now: Instant, port: Port, packet: Box<Packet>, out: &mut Outlet<'_>) {
         if packet.len() <= self.spec.mtu {
             pass(&mut self.counters, &packet);
+            if let Some(mtu) = self.spec.spoofs {
+                self.forge(now, port, mtu, &packet, out);
+            }
             out.send(port, packet);
             return;
         }
         self.counters.packets_in += 1;
         self.counters.bytes_in += u64::from(packet.len());
         self.counters.dropped += 1;
-        if !self.spec.silent {
-            let error = Icmp::TooBig { mtu: self.spec.mtu };
-            if let Some(error) = report(now, error, &self.addresses, &packet, out) {
-                self.counters.packets_out += 1;
-                self.counters.bytes_out += u64::from(error.len());
-                out.send(back(port), error);
-            }
+        if self.allows(now) {
+            let mtu = self.spec.says.unwrap_or(self.spec.mtu);
+            self.answer(now, port, mtu, &packet, out);
         }
         out.drop(now, self.entity, packet, DropCause::TooBig);
     }
 
-    /// `mtu BYTES [silent]`: another link has taken its place, as when a route changes.
+    /// `mtu BYTES …`: another link has taken its place, as when a route changes.
     fn change(&mut self, _: Instant, change: &Change) -> Result<(), WordError> {
         let mut words = Words::new(&change.words);
         words.take_if("mtu");
@@ -184,7 +304,7 @@ pub(crate) fn report(
 mod tests {
     use super::*;
     use crate::testing::{BoxBench, datagram};
-    use narrows_wire::{FlowKey, Ip, ip};
+    use narrows_wire::FlowKey;
 
     #[test]
     fn a_packet_that_fits_passes_and_a_longer_one_is_answered_with_the_mtu() {
@@ -221,5 +341,71 @@ mod tests {
         bench.change("mtu 1300");
         let error = bench.push(UP, &datagram(a, b, 1301), 0);
         assert_eq!(error[0].0, DOWN);
+    }
+    /// The MTU that an error names, and what of a datagram's payload it quotes.
+    fn read(error: &Packet) -> (u32, Vec<u8>) {
+        let ip = Ip::parse(&error.bytes).unwrap();
+        let (message, quote) = Icmp::quoted(ip.protocol, &error.bytes[ip.header_len..]).unwrap();
+        let Icmp::TooBig { mtu } = message else {
+            panic!("{message:?}");
+        };
+        let quoted = Ip::parse(quote).unwrap().header_len + udp::HEADER_LEN;
+        (mtu, quote[quoted..].to_vec())
+    }
+
+    #[test]
+    fn one_that_is_limited_sends_so_many_errors_in_a_second_and_drops_the_rest() {
+        let (a, b) = ("10.0.0.1:9", "10.0.0.2:7");
+        let mut bench = BoxBench::new("mtu 1400 limit 2");
+        let sent = (0..5).map(|_| bench.push(UP, &datagram(a, b, 1401), 0).len());
+        assert_eq!(sent.sum::<usize>(), 2);
+        assert_eq!(bench.element.counters().dropped, 5);
+        bench.run_for(Duration::from_secs(1));
+        assert_eq!(bench.push(UP, &datagram(a, b, 1401), 0).len(), 1);
+    }
+
+    #[test]
+    fn one_that_says_another_mtu_drops_by_its_own() {
+        let (a, b) = ("10.0.0.1:9", "10.0.0.2:7");
+        let mut bench = BoxBench::new("mtu 1400 says 900");
+        assert_eq!(bench.push(UP, &datagram(a, b, 1400), 0)[0].0, UP);
+        let error = bench.push(UP, &datagram(a, b, 1401), 0);
+        assert_eq!(read(&error[0].1).0, 900);
+    }
+
+    #[test]
+    fn a_forged_error_has_addresses_and_ports_of_what_passes_and_none_of_its_payload() {
+        for (a, b) in [("10.0.0.1:9", "10.0.0.2:7"), ("[fd00::1]:9", "[fd00::2]:7")] {
+            let mut bench = BoxBench::new("mtu 1500 silent spoofs 600");
+            let packet = datagram(a, b, 200);
+            let sent = bench.push(UP, &packet, 0);
+            let (forged, passed) = match &sent[..] {
+                [(DOWN, forged), (UP, passed)] => (forged, passed),
+                _ => panic!("{sent:?}"),
+            };
+            assert_eq!(passed.bytes, packet);
+            let (mtu, payload) = read(forged);
+            assert_eq!(mtu, 600);
+            let ip = Ip::parse(&packet).unwrap();
+            assert_ne!(payload, packet[ip.header_len + udp::HEADER_LEN..]);
+            let quoted = Icmp::quoted(Icmp::protocol(ip.source), &forged.bytes[ip.header_len..]);
+            let key = FlowKey::of(quoted.unwrap().1).unwrap();
+            assert_eq!(Some(key), FlowKey::of(&packet));
+        }
+    }
+
+    #[test]
+    fn words_print_back() {
+        for words in [
+            "mtu 1400",
+            "mtu 1400 silent",
+            "mtu 1400 limit 1 says 0 spoofs 68",
+        ] {
+            let spec = ElementSpec::parse(words).unwrap();
+            assert_eq!(spec.to_string(), words);
+        }
+        for wrong in ["mtu 1400 quiet", "mtu 1400 limit 0", "mtu 1400 says 65536"] {
+            assert!(ElementSpec::parse(wrong).is_err(), "{wrong}");
+        }
     }
 }

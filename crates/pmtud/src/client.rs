@@ -43,6 +43,9 @@ pub struct ClientSettings {
     /// Where no server answers: what arrives is known by ICMP errors of the host, as
     /// tracepath(8) does it. The token tells quotations of these probes from others.
     pub alone: Option<[u8; TOKEN_LEN]>,
+    /// Whether the last search goes on after its end, as in a transport: what it found is
+    /// confirmed and raised, and searched for anew after a black hole.
+    pub stays: bool,
 }
 
 /// Which way sizes are of.
@@ -136,6 +139,35 @@ struct Running {
     offset: u64,
     /// What discoveries from larger bases have cost.
     before: Counts,
+    /// What all had cost when the search began.
+    at_beginning: Counts,
+    /// Whether it has ended, and its discovery goes on.
+    has_ended: bool,
+}
+
+impl Running {
+    fn counts(&self) -> Counts {
+        self.before + self.discovery.counts()
+    }
+
+    /// What it has come to.
+    fn found(&self, now: Instant) -> Found {
+        let plpmtu = self.discovery.plpmtu();
+        Found {
+            search: self.search,
+            way: self.way,
+            is_base: self.is_base,
+            plpmtu,
+            mtu: match plpmtu {
+                0 => 0,
+                size => self.settings.mtu_of(size),
+            },
+            base: self.settings.base,
+            time: now.since(self.began),
+            counts: self.counts() - self.at_beginning,
+            steps: self.steps.clone(),
+        }
+    }
 }
 
 /// A client.
@@ -157,6 +189,8 @@ pub struct Client {
     next_number: u64,
     may_send: Instant,
     found: Vec<Found>,
+    /// What searches have cost that no longer run.
+    spent: Counts,
 }
 
 impl Client {
@@ -181,6 +215,7 @@ impl Client {
             next_number: 1,
             may_send: now,
             found: Vec::new(),
+            spent: Counts::default(),
         };
         if client.settings.alone.is_some() {
             client.next_hello = None;
@@ -200,6 +235,22 @@ impl Client {
         &self.found
     }
 
+    /// The largest datagram that the path carries as far as is known now; 0 where nothing is.
+    pub fn plpmtu(&self) -> u16 {
+        let running = self.running.as_ref().filter(|r| r.way == Way::There);
+        match (running, self.stage) {
+            (Some(running), _) => running.discovery.plpmtu(),
+            (None, Stage::Greeting) => 0,
+            (None, _) => self.there(),
+        }
+    }
+
+    /// What all searches have cost so far.
+    pub fn counts(&self) -> Counts {
+        let running = self.running.as_ref();
+        self.spent + running.map_or(Counts::default(), Running::counts)
+    }
+
     /// The next datagram to send now, until there is none.
     pub fn poll(&mut self, now: Instant) -> Option<Transmit> {
         if now < self.may_send || matches!(self.stage, Stage::Done | Stage::NoServer) {
@@ -210,7 +261,7 @@ impl Client {
             None => SPACING,
         };
         if self.next_hello.is_some_and(|at| at <= now) {
-            if self.stage == Stage::Greeting && self.hellos == HELLOS {
+            if self.stage == Stage::Greeting && self.hellos == HELLOS && !self.settings.stays {
                 self.stage = Stage::NoServer;
                 return None;
             }
@@ -373,8 +424,20 @@ impl Client {
         if renews && now.since(self.token_since) >= RENEW {
             self.next_hello = Some(now);
         }
-        let Some(running) = &self.running else { return };
-        match running.discovery.state() {
+        let last = self.settings.stays && self.to_do.is_empty();
+        let Some(running) = &mut self.running else {
+            return;
+        };
+        let goes_on = last && !running.is_base && running.way == Way::There;
+        let state = running.discovery.state();
+        if running.has_ended && state != State::SearchComplete {
+            running.has_ended = false;
+            running.began = now;
+            running.at_beginning = running.counts();
+            running.steps.clear();
+            running.first = self.next_number;
+        }
+        match state {
             State::Error => {
                 let (base, headers) = (running.settings.base, running.settings.headers);
                 let least = running.settings.min;
@@ -382,6 +445,23 @@ impl Client {
                 if let Some(smaller) = sizes.into_iter().find(|size| *size < base) {
                     self.restart(smaller);
                 }
+            }
+            State::SearchComplete if goes_on && running.has_ended => {}
+            State::SearchComplete if goes_on => {
+                running.has_ended = true;
+                let found = running.found(now);
+                self.found.push(found);
+            }
+            State::Disabled if self.settings.stays => {
+                // The server may be heard again: from the beginning.
+                if !running.is_base {
+                    self.to_do.push_front((running.search, running.way));
+                }
+                self.spent = self.spent + running.counts();
+                self.running = None;
+                self.base = None;
+                self.stage = Stage::Greeting;
+                self.next_hello = Some(now);
             }
             State::SearchComplete | State::Disabled => self.finish(now),
             State::Base | State::Searching => {}
@@ -393,7 +473,7 @@ impl Client {
         let Some(running) = &mut self.running else {
             return;
         };
-        running.before = sum(running.before, running.discovery.counts());
+        running.before = running.counts();
         running.settings.base = base.max(running.settings.min);
         if running.is_base {
             running.settings.max = running.settings.base;
@@ -407,24 +487,11 @@ impl Client {
         let Some(running) = self.running.take() else {
             return;
         };
-        let plpmtu = running.discovery.plpmtu();
         if running.is_base {
-            self.base = Some(plpmtu);
+            self.base = Some(running.discovery.plpmtu());
         }
-        self.found.push(Found {
-            search: running.search,
-            way: running.way,
-            is_base: running.is_base,
-            plpmtu,
-            mtu: match plpmtu {
-                0 => 0,
-                size => running.settings.mtu_of(size),
-            },
-            base: running.settings.base,
-            time: now.since(running.began),
-            counts: sum(running.before, running.discovery.counts()),
-            steps: running.steps,
-        });
+        self.found.push(running.found(now));
+        self.spent = self.spent + running.counts();
         self.next_search(now);
     }
 
@@ -470,21 +537,9 @@ impl Client {
             first: self.next_number,
             offset: self.next_number,
             before: Counts::default(),
+            at_beginning: Counts::default(),
+            has_ended: false,
         });
-    }
-}
-
-/// What both have cost.
-fn sum(a: Counts, b: Counts) -> Counts {
-    Counts {
-        probes: a.probes + b.probes,
-        bytes: a.bytes + b.bytes,
-        sizes_tried: a.sizes_tried + b.sizes_tried,
-        sizes_arrived: a.sizes_arrived + b.sizes_arrived,
-        sizes_failed: a.sizes_failed + b.sizes_failed,
-        black_holes: a.black_holes + b.black_holes,
-        reports_used: a.reports_used + b.reports_used,
-        reports_ignored: a.reports_ignored + b.reports_ignored,
     }
 }
 

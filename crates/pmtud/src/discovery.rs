@@ -10,8 +10,8 @@ use crate::timer::RoundTrip;
 
 /// Probes of a size in doubt that are sent at once, with one of BASE_PLPMTU: with
 /// [`EVIDENCE`](crate::black_hole::EVIDENCE) lost datagrams as proof and three of them lost
-/// before, a black hole is found after three such bursts (our choice).
-const BURST: u32 = 4;
+/// before, a black hole is found after two such bursts, five timeouts in all (our choice).
+const BURST: u32 = 6;
 
 /// The states of RFC 8899 figure 5.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +76,38 @@ pub struct Counts {
     pub reports_ignored: u32,
 }
 
+impl Counts {
+    /// Each of its numbers with the same of `other`.
+    fn with(self, other: Self, wide: fn(u64, u64) -> u64, narrow: fn(u32, u32) -> u32) -> Self {
+        Self {
+            probes: wide(self.probes, other.probes),
+            bytes: wide(self.bytes, other.bytes),
+            sizes_tried: narrow(self.sizes_tried, other.sizes_tried),
+            sizes_arrived: narrow(self.sizes_arrived, other.sizes_arrived),
+            sizes_failed: narrow(self.sizes_failed, other.sizes_failed),
+            black_holes: narrow(self.black_holes, other.black_holes),
+            reports_used: narrow(self.reports_used, other.reports_used),
+            reports_ignored: narrow(self.reports_ignored, other.reports_ignored),
+        }
+    }
+}
+
+impl std::ops::Add for Counts {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        self.with(other, |a, b| a + b, |a, b| a + b)
+    }
+}
+
+impl std::ops::Sub for Counts {
+    type Output = Self;
+
+    fn sub(self, before: Self) -> Self {
+        self.with(before, |a, b| a - b, |a, b| a - b)
+    }
+}
+
 /// A probe that is outstanding.
 #[derive(Clone, Copy, Debug)]
 struct Outstanding {
@@ -122,6 +154,7 @@ impl Discovery {
                 max: settings.max,
                 arrived: None,
                 failed: None,
+                failed_last: false,
             },
             black_hole: BlackHole::new(settings.loss_rule, settings.max_probes),
             settings,
@@ -208,8 +241,27 @@ impl Discovery {
         self.counts.probes += 1;
         self.counts.bytes += u64::from(self.settings.mtu_of(size));
         self.outstanding.push(Outstanding { probe, sent: now });
-        self.probe_timer = Some(now + self.round_trip.timeout(self.settings.timers.probe));
+        self.probe_timer = Some(now + self.patience(purpose));
         Some(probe)
+    }
+
+    /// How long a probe's acknowledgement is waited for. Where a size that was found is in doubt
+    /// and nothing at all arrives, the time doubles (RFC 6298 section 5.5) once as many were
+    /// lost as a black hole is found by.
+    fn patience(&self, purpose: Purpose) -> Duration {
+        /// Single probes and bursts, of MAX_PROBES each.
+        const ROUNDS: u32 = 2;
+        /// Sixty-four times at most (our choice).
+        const DOUBLINGS: u32 = 6;
+        let timeout = self.round_trip.timeout(self.settings.timers.probe);
+        let more = match purpose {
+            Purpose::Confirm | Purpose::Compare => {
+                let usual = ROUNDS * self.settings.max_probes;
+                self.probe_count.saturating_sub(usual).min(DOUBLINGS)
+            }
+            Purpose::Base | Purpose::Search | Purpose::Minimum => 0,
+        };
+        Duration::from_nanos(timeout.as_nanos() << more)
     }
 
     /// Whether [`poll_probe`](Self::poll_probe) has a probe to send.
@@ -359,6 +411,7 @@ impl Discovery {
     fn size_failed_by_report(&mut self) {
         if let Some((size, Purpose::Search)) = self.probed {
             self.known.failed = Some(size);
+            self.known.failed_last = true;
             self.counts.sizes_failed += 1;
         }
         self.forget_probes();
@@ -389,6 +442,7 @@ impl Discovery {
             Purpose::Base | Purpose::Minimum if given_up => self.base_failed(purpose),
             Purpose::Search if given_up => {
                 self.known.failed = Some(size);
+                self.known.failed_last = true;
                 self.counts.sizes_failed += 1;
                 self.forget_probes();
                 self.next_size(now);
@@ -411,6 +465,7 @@ impl Discovery {
     fn size_arrived(&mut self, now: Instant, size: u16) {
         self.counts.sizes_arrived += 1;
         self.known.arrived = Some(size);
+        self.known.failed_last = false;
         self.plpmtu = self.plpmtu.max(size);
         self.forget_probes();
         if self.reported.take() == Some(size) {
@@ -467,6 +522,7 @@ impl Discovery {
         self.raise_timer = None;
         self.reported = None;
         self.known.failed = None;
+        self.known.failed_last = false;
         self.known.arrived = arrived;
         self.next_size(now);
     }

@@ -36,6 +36,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod arena;
 mod black_hole;
 mod client;
 mod discovery;
@@ -51,7 +52,7 @@ pub use client::{Client, ClientSettings, Fate, Found, Stage, Step, Way};
 pub use discovery::{Counts, Discovery, Probe, Purpose, State};
 pub use message::{MESSAGE_LEN, Message, MessageKind, TOKEN_LEN};
 pub use report::{Effect, Report};
-pub use search::{Known, SEARCHES, Search};
+pub use search::{Known, SEARCH_WORDS, SEARCHES, Search, Stack};
 pub use server::{Server, ServerCounts, ServerSettings, Transmit};
 pub use settings::{Reports, Settings};
 pub use timer::{ProbeTimer, Timers};

@@ -81,6 +81,8 @@ const FILES: &[(&str, &str)] = files![
     "mami/fixed-link.toml",
     "mami/plus.csv",
     "mami/plus.toml",
+    "mami/pmtud.csv",
+    "mami/pmtud.toml",
     "mami/spin-burst-loss.toml",
     "mami/spin-reorder.csv",
     "mami/spin-reorder.toml",

@@ -19,6 +19,8 @@ pub enum PmtudCommand {
     Probe(PmtudProbe),
     /// Answer those who probe, until Ctrl-C
     Serve(PmtudServe),
+    /// Set searches and black-hole detectors of known stacks beside each other
+    Arena(PmtudArena),
 }
 
 #[derive(Args, Debug)]
@@ -27,7 +29,7 @@ pub enum PmtudCommand {
               narrows pmtud probe 2001:db8::1 --tracepath
 
 Searches: step BYTES, table, binary, linear BYTES, bisect [floor BYTES] [stop BYTES], sctp, \
-adaptive, or all of them (all). What each does: docs/path-mtu.md.")]
+adaptive, those of quinn, s2n-quic, neqo, msquic and picoquic, or the first seven (all). What each does: docs/path-mtu.md.")]
 pub struct PmtudProbe {
     /// The host, at which `narrows pmtud serve` runs; at the port 8899 unless one is named
     #[arg(value_name = "HOST[:PORT]")]
@@ -82,6 +84,29 @@ pub struct PmtudServe {
     #[arg(long, value_name = "USER")]
     pub user: Option<String>,
     /// How to print what it has counted
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "For instance: narrows pmtud arena --check
+              narrows pmtud arena --paths 100000 --packets 100000000")]
+pub struct PmtudArena {
+    /// Paths over which each search is run
+    #[arg(long, value_name = "N", default_value_t = 10_000,
+        value_parser = clap::value_parser!(u32).range(1..))]
+    pub paths: u32,
+    /// Packets that each detector sees at each rate of loss
+    #[arg(long, value_name = "N", default_value_t = 1_000_000,
+        value_parser = clap::value_parser!(u64).range(1..))]
+    pub packets: u64,
+    /// Seed of paths and losses
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// End with status 4 unless ours is never wrong and at least as good as the others
+    #[arg(long)]
+    pub check: bool,
+    /// How to print the tables
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 }

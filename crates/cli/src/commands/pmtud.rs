@@ -18,12 +18,14 @@ mod here {
     use std::io::Write;
     use std::net::SocketAddr;
 
-    use narrows::pmtud::{self, PathMtu, ProbeRequest, Progress, ServeRequest, ServerSettings};
+    use narrows::pmtud::{
+        self, Arena, PathMtu, ProbeRequest, Progress, ServeRequest, ServerSettings,
+    };
     use narrows::{Error, files};
     use serde_json::Value;
 
     use super::{Outcome, Pmtud};
-    use crate::args::{Format, PmtudCommand, PmtudProbe, PmtudServe};
+    use crate::args::{Format, PmtudArena, PmtudCommand, PmtudProbe, PmtudServe};
     use crate::output::{message, print, print_json};
     use crate::progress::cancel_flag;
     use crate::status::Status;
@@ -32,6 +34,7 @@ mod here {
         match &args.command {
             PmtudCommand::Probe(args) => probe(args),
             PmtudCommand::Serve(args) => serve(args),
+            PmtudCommand::Arena(args) => arena(args),
         }
     }
 
@@ -92,6 +95,22 @@ mod here {
             &counts.to_string(),
             serde_json::to_value(counts),
         )
+    }
+
+    fn arena(args: &PmtudArena) -> Outcome {
+        let arena = Arena::run(args.seed, args.paths, args.packets);
+        show(
+            args.format,
+            &arena.to_string(),
+            serde_json::to_value(&arena),
+        )?;
+        Ok(match arena.check() {
+            Err(why) if args.check => {
+                message!("narrows: {why}");
+                Status::OutOfTolerance
+            }
+            _ => Status::Done,
+        })
     }
 
     fn show(format: Format, text: &str, value: serde_json::Result<Value>) -> Outcome {

@@ -257,13 +257,21 @@ impl Host {
     }
 
     fn serve_port(&mut self, port: u64, mut flags: EpollFlags) {
+        let node = self.node;
+        if let Some(port) = self.kernel.ports.get(&port) {
+            let local = port.local;
+            for (error, quote) in port.path_reports() {
+                self.with_hosts(|hosts, net| {
+                    hosts.datagram_error(net, node, local, error, &quote);
+                });
+            }
+        }
         loop {
             let pool = &mut self.paths.pool;
             let received = self.kernel.serve_port(port, flags, &self.clock, pool);
             if received.is_empty() {
                 return;
             }
-            let node = self.node;
             for (at, packet) in received {
                 self.with_hosts(|hosts, net| hosts.arrive_at(net, node, packet, at));
             }

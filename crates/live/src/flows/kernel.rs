@@ -218,6 +218,9 @@ impl Kernel {
         let mut port = Port::new(socket, local, profile);
         port.lazy = roomy && options.lazy && !options.waits;
         port.waits = options.waits;
+        // Transports of ours take no reports; an application's datagrams do.
+        port.hears =
+            !options.waits && !options.fragments && port.socket.keep_path_reports().is_ok();
         if !port.lazy {
             self.watch(PORTS + number, &port.socket)?;
         }

@@ -3,9 +3,9 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::net::SocketAddr;
 
-use narrows_core::{Packet, PacketPool};
+use narrows_core::{DatagramError, Packet, PacketPool, Undelivered};
 use narrows_linux::arrival;
-use narrows_linux::datagrams::{DatagramSocket, Received};
+use narrows_linux::datagrams::{DatagramSocket, PathReport, Received};
 use narrows_quic::datagram::{Sealer, stored};
 use narrows_units::Instant;
 use narrows_wire::{Ecn, FlowKey};
@@ -15,6 +15,13 @@ use crate::Clock;
 
 /// Reads in a row, so that no socket keeps the others of its host waiting.
 const READS: usize = 64;
+
+/// Bytes of a datagram that a report of the path may quote (RFC 4443 section 2.4(c): within 1280).
+const QUOTED: usize = 1_280;
+
+/// A datagram is sent once more where the kernel only said what ICMP had said of an earlier one
+/// (ip(7), `IP_RECVERR`).
+const TRIES: usize = 3;
 
 /// A UDP socket of the kernel's, and which sockets of its host use it.
 pub struct Port {
@@ -30,6 +37,8 @@ pub struct Port {
     pub lazy: bool,
     /// Whether packets for which there is no room wait for some; else they are lost.
     pub waits: bool,
+    /// Whether the kernel keeps what the path says of datagrams.
+    pub hears: bool,
     /// Packets for which there was no room.
     pub unsent: VecDeque<Box<Packet>>,
     /// Datagrams that the host did not take, and why.
@@ -47,6 +56,7 @@ impl Port {
             users: BTreeSet::new(),
             lazy: false,
             waits: false,
+            hears: false,
             unsent: VecDeque::new(),
             refused: 0,
             reason: None,
@@ -62,7 +72,13 @@ impl Port {
     /// Sends what waits, as far as there is room. `buffer` has room for [`LARGEST`](narrows_linux::datagrams::LARGEST) bytes.
     pub fn flush(&mut self, pool: &mut PacketPool, buffer: &mut [u8]) {
         while let Some(packet) = self.unsent.pop_front() {
-            match send(&self.socket, &packet, buffer) {
+            let of_earlier = [Errno::EMSGSIZE, Errno::ECONNREFUSED, Errno::EHOSTUNREACH];
+            let mut tries = (0..TRIES).map(|_| send(&self.socket, &packet, buffer));
+            let sent = match self.hears {
+                true => tries.find(|sent| !sent.is_err_and(|e| of_earlier.contains(&e))),
+                false => tries.next(),
+            };
+            match sent.unwrap_or(Err(Errno::EMSGSIZE)) {
                 Ok(()) => {}
                 Err(Errno::EAGAIN) if self.waits => {
                     self.unsent.push_front(packet);
@@ -119,6 +135,31 @@ impl Port {
             }
         }
         received
+    }
+
+    /// What the path has said of datagrams, and what of each is quoted.
+    pub fn path_reports(&self) -> Vec<(DatagramError, Vec<u8>)> {
+        let mut reports = Vec::new();
+        let mut quote = [0; QUOTED];
+        while self.hears && reports.len() < READS {
+            let Ok(report) = self.socket.path_report(&mut quote) else {
+                break;
+            };
+            // What this host says itself of a datagram is known by its not being sent.
+            let error = report.and_then(|report| {
+                let PathReport { to, reporter, .. } = report;
+                let why = match (report.error, report.mtu) {
+                    (Errno::EMSGSIZE, Some(mtu)) => Undelivered::TooBig { mtu },
+                    (Errno::ECONNREFUSED, _) => Undelivered::PortUnreachable,
+                    _ => Undelivered::Unreachable,
+                };
+                let (to, reporter) = (to?, reporter?);
+                let quoted = quote[..report.quoted.min(QUOTED)].to_vec();
+                Some((DatagramError { to, reporter, why }, quoted))
+            });
+            reports.extend(error);
+        }
+        reports
     }
 
     /// What the host did not take, in a sentence.

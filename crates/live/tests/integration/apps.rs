@@ -33,11 +33,17 @@ impl Reports {
 /// What these keys of a `[[request]]` report over a round trip of 20 ms in two seconds; `None`
 /// where this machine has no live runs.
 fn reported(keys: &str) -> Option<Reports> {
+    run(&format!(
+        "up = [\"netem delay 10ms\", \"rate 20Mbit\"]\ndown = [\"netem delay 10ms\"]\n\
+         [[request]]\nname = \"api\"\nfrom = \"client\"\nto = \"server\"\n{keys}\n"
+    ))
+}
+
+/// What is reported in two seconds with these tables, which begin within that of the link.
+fn run(tables: &str) -> Option<Reports> {
     let text = format!(
         "version = 1\nname = \"apps\"\nduration = \"2s\"\n\
-         [[link]]\nname = \"l\"\nends = [\"client\", \"server\"]\n\
-         up = [\"netem delay 10ms\", \"rate 20Mbit\"]\ndown = [\"netem delay 10ms\"]\n\
-         [[request]]\nname = \"api\"\nfrom = \"client\"\nto = \"server\"\n{keys}\n"
+         [[link]]\nname = \"l\"\nends = [\"client\", \"server\"]\n{tables}"
     );
     let draft = Draft::read("apps.toml", text.as_bytes()).expect("TOML");
     let plan = draft.check().expect("a plan");
@@ -76,5 +82,23 @@ fn requests_are_answered_over_connections_that_are_kept_or_new() {
         );
         assert!(reports.of("failed").is_empty(), "{keys}");
         assert!(reports.of("requests").len() >= times.len());
+    }
+}
+
+#[test]
+fn a_path_mtu_is_found_by_the_kernels_sockets_with_reports_of_the_path_and_without() {
+    for (ip, headers) in [(4, 28), (6, 48)] {
+        for silent in ["", " silent"] {
+            let hop = format!("\"mtu 1400{silent}\"");
+            let Some(reports) = run(&format!(
+                "up = [\"netem delay 5ms\", {hop}]\ndown = [{hop}, \"netem delay 5ms\"]\n\
+                 [[pmtud]]\nname = \"search\"\nfrom = \"client\"\nto = \"server\"\nip = {ip}\n"
+            )) else {
+                return;
+            };
+            assert_eq!(reports.of("found"), [1_400 - headers], "{ip}{silent}");
+            let used: i64 = reports.of("ptb_used").iter().sum();
+            assert_eq!(used, i64::from(silent.is_empty()), "{ip}{silent}");
+        }
     }
 }

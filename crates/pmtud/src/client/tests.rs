@@ -70,6 +70,7 @@ fn client(searches: &[&str], change: impl FnOnce(&mut ClientSettings)) -> Client
         searches: searches.iter().map(|s| Search::parse(s).unwrap()).collect(),
         back: true,
         alone: None,
+        stays: false,
     };
     change(&mut settings);
     Client::new(settings, Instant::ZERO)
@@ -210,4 +211,117 @@ fn alone_it_takes_a_refused_port_for_arrival_and_says_nothing_of_the_way_back() 
     assert!(client.found().iter().all(|f| f.way == Way::There));
     let closest = sent_at.windows(2).map(|w| w[1].since(w[0])).min().unwrap();
     assert!(closest >= ICMP_SPACING, "{closest}");
+}
+
+/// What a client that stays does until `until`, on a path that carries `largest` at a time and
+/// says nothing.
+fn stay(client: &mut Client, largest: impl Fn(Instant) -> u16, until: Instant) {
+    let mut server = Server::new(ServerSettings::default(), [9; 32]);
+    let mut now = Instant::ZERO;
+    let mut back: VecDeque<(Instant, Transmit)> = VecDeque::new();
+    loop {
+        client.on_timeout(now);
+        while let Some(sent) = client.poll(now) {
+            if sent.len <= largest(now) {
+                let answer = server.receive(now, NEAR, &sent.bytes, u32::from(sent.len));
+                back.extend(answer.map(|answer| (now + RTT, answer)));
+            }
+        }
+        let arrives = back.front().map(|b| b.0);
+        let next = client.next_wake().into_iter().chain(arrives).min();
+        now = now.max(next.expect("it goes on"));
+        if now > until {
+            return;
+        }
+        if let Some((_, answer)) = back.front().copied().filter(|b| b.0 <= now) {
+            back.pop_front();
+            client.receive(now, &answer.bytes, u32::from(answer.len));
+        }
+    }
+}
+
+fn staying() -> Client {
+    client(&["adaptive"], |s| {
+        s.settings.timers.confirmation = Some(Duration::from_secs(1));
+        s.back = false;
+        s.stays = true;
+    })
+}
+
+fn second(n: u64) -> Instant {
+    Instant::ZERO + Duration::from_secs(n)
+}
+
+#[test]
+fn one_that_stays_searches_again_when_the_path_has_become_smaller() {
+    let mut client = staying();
+    let largest = |now| if now < second(10) { 1_372 } else { 1_272 };
+    stay(&mut client, largest, second(30));
+    let found = client.found();
+    let sizes: Vec<_> = found.iter().map(|f| (f.is_base, f.plpmtu)).collect();
+    assert_eq!(sizes, [(true, 1_200), (false, 1_372), (false, 1_272)]);
+    assert_eq!((client.stage(), client.plpmtu()), (Stage::Searching, 1_272));
+    // The second search is counted by itself, from the base that it has to confirm again.
+    assert!(found[2].counts.probes < 25, "{:?}", found[2].counts);
+    assert!(found[2].time < Duration::from_secs(3), "{}", found[2].time);
+    assert_eq!(found[2].steps[0].size, 1_200);
+    assert_eq!(client.counts().black_holes, 1);
+    let of_searches: u64 = found.iter().map(|f| f.counts.probes).sum();
+    assert!(
+        client.counts().probes > of_searches,
+        "confirmations are counted"
+    );
+}
+
+#[test]
+fn a_black_hole_is_found_within_five_timeouts_of_probes_alone() {
+    let mut client = staying();
+    let largest = |now| if now < second(10) { 1_372 } else { 1_272 };
+    let at = |ms| {
+        let mut client = staying();
+        stay(&mut client, largest, second(10) + Duration::from_millis(ms));
+        client.counts()
+    };
+    let before = at(0).probes;
+    let first = |holds: &dyn Fn(Counts) -> bool| (0..2_000).step_by(5).find(|ms| holds(at(*ms)));
+    let lost = first(&|counts| counts.probes > before).expect("a confirmation");
+    let found = first(&|counts| counts.black_holes == 1).expect("a black hole");
+    // A timeout is one and a half round trips; what is sent at once is spaced.
+    let (timeout, burst) = (75, SPACING.as_nanos() / 1_000_000 * 7);
+    let took = found - lost;
+    assert!(took <= 5 * timeout + 2 * burst, "{took} ms");
+}
+
+#[test]
+fn one_that_stays_greets_its_server_again_after_it_was_away() {
+    // The server has given its token, and is not there when the base is tried.
+    let largest = |now| match now < Instant::ZERO + RTT || now >= second(70) {
+        true => 1_472,
+        false => 0,
+    };
+    let mut client = staying();
+    stay(&mut client, largest, second(69));
+    assert_eq!((client.stage(), client.plpmtu()), (Stage::Greeting, 0));
+    let mut client = staying();
+    stay(&mut client, largest, second(90));
+    assert_eq!((client.stage(), client.plpmtu()), (Stage::Searching, 1_472));
+}
+
+#[test]
+fn a_path_that_carries_nothing_for_a_while_is_probed_seldom_and_keeps_its_size() {
+    let largest = |now| match now < second(10) || now >= second(70) {
+        true => 1_472,
+        false => 0,
+    };
+    let mut client = staying();
+    stay(&mut client, largest, second(10));
+    let before = client.counts().probes;
+    let mut client = staying();
+    stay(&mut client, largest, second(70));
+    let sent = client.counts().probes - before;
+    assert!((20..200).contains(&sent), "{sent}");
+    let mut client = staying();
+    stay(&mut client, largest, second(90));
+    assert_eq!((client.found().len(), client.plpmtu()), (2, 1_472));
+    assert_eq!(client.counts().black_holes, 0);
 }

@@ -2,10 +2,14 @@
 
 mod adaptive;
 mod bisect;
+mod stacks;
 
 use std::fmt;
 
-use narrows_units::{WordError, Words};
+use narrows_units::{WordError, Words, word_for};
+
+use stacks::STACKS;
+pub use stacks::Stack;
 
 /// The sizes of the table search of the MAMI report, section 3.1: payload of UDP over IPv4
 /// on links with MTUs of 1260, 1360, 1400, 1426, 1440, 1492 and 1500 bytes.
@@ -36,6 +40,8 @@ pub struct Known {
     pub arrived: Option<u16>,
     /// The smallest size that was given up in this search.
     pub failed: Option<u16>,
+    /// Whether the size that was tried last is that one.
+    pub failed_last: bool,
 }
 
 impl Known {
@@ -82,10 +88,12 @@ pub enum Search {
     Sctp,
     /// The largest first, then the MTUs that are usual, then thirds between them.
     Adaptive,
+    /// What a known stack does.
+    Of(Stack),
 }
 
 /// The words of each search, with what they mean.
-pub const SEARCHES: [(&str, &str); 7] = [
+pub const SEARCHES: [(&str, &str); 8] = [
     (
         "step BYTES",
         "from the base upwards by so many bytes, until one fails",
@@ -108,10 +116,15 @@ pub const SEARCHES: [(&str, &str); 7] = [
         "adaptive",
         "the largest, then MTUs that are usual, by thirds",
     ),
+    (
+        "quinn|s2n-quic|neqo|msquic|picoquic",
+        "as these QUIC stacks do it",
+    ),
 ];
 
-const WORDS: &str = "step BYTES, table, binary, linear BYTES, bisect [floor BYTES] [stop BYTES], \
-                     sctp, or adaptive";
+/// The same in a refusal.
+pub const SEARCH_WORDS: &str = "step BYTES, table, binary, linear BYTES, bisect [floor BYTES] [stop BYTES], \
+                     sctp, adaptive, quinn, s2n-quic, neqo, msquic, or picoquic";
 
 impl Search {
     /// Reads a search's words.
@@ -120,18 +133,28 @@ impl Search {
     /// When they are no search's, or a number is 0.
     pub fn parse(line: &str) -> Result<Self, WordError> {
         let mut words = Words::new(line);
-        let kind = words.needed(WORDS)?;
-        let search = match kind.text {
-            "step" => Self::Step(bytes(&mut words)?),
+        let search = Self::read(&mut words)?;
+        words.finish("the end of the search's words")?;
+        Ok(search)
+    }
+
+    /// Reads a search's words, which others may follow.
+    ///
+    /// # Errors
+    /// When they are no search's, or a number is 0.
+    pub fn read(words: &mut Words<'_>) -> Result<Self, WordError> {
+        let kind = words.needed(SEARCH_WORDS)?;
+        Ok(match kind.text {
+            "step" => Self::Step(bytes(words)?),
             "table" => Self::Table,
             "binary" => Self::Binary,
-            "linear" => Self::Linear(bytes(&mut words)?),
+            "linear" => Self::Linear(bytes(words)?),
             "bisect" => {
                 let (mut floor, mut stop) = (0, BISECT_STOP);
                 while let Some(word) = words.take() {
                     match word.text {
-                        "floor" => floor = bytes(&mut words)?,
-                        "stop" => stop = bytes(&mut words)?,
+                        "floor" => floor = bytes(words)?,
+                        "stop" => stop = bytes(words)?,
                         _ => return Err(word.refused("floor BYTES or stop BYTES")),
                     }
                 }
@@ -139,10 +162,11 @@ impl Search {
             }
             "sctp" => Self::Sctp,
             "adaptive" => Self::Adaptive,
-            _ => return Err(kind.refused(WORDS)),
-        };
-        words.finish("the end of the search's words")?;
-        Ok(search)
+            word => match STACKS.iter().find(|(name, _)| *name == word) {
+                Some((_, stack)) => Self::Of(*stack),
+                None => return Err(kind.refused(SEARCH_WORDS)),
+            },
+        })
     }
 
     /// The next size to try, larger than what arrived and smaller than what failed; `None`
@@ -160,6 +184,7 @@ impl Search {
             Self::Bisect { floor, stop } => bisect::upwards(known, floor, stop),
             Self::Sctp => sctp(known),
             Self::Adaptive => adaptive::next(known),
+            Self::Of(stack) => stack.next(known),
         };
         next.and_then(|size| known.open(size))
     }
@@ -206,6 +231,7 @@ impl fmt::Display for Search {
             }
             Self::Sctp => f.write_str("sctp"),
             Self::Adaptive => f.write_str("adaptive"),
+            Self::Of(stack) => f.write_str(word_for(&STACKS, stack)),
         }
     }
 }

@@ -9,6 +9,7 @@ fn known(arrived: Option<u16>, failed: Option<u16>) -> Known {
         max: 1_472,
         arrived,
         failed,
+        failed_last: false,
     }
 }
 
@@ -18,6 +19,7 @@ fn tried(search: Search, largest: u16) -> Vec<u16> {
     let mut sizes = Vec::new();
     while let Some(size) = search.next(&known) {
         sizes.push(size);
+        known.failed_last = size > largest;
         if size <= largest {
             known.arrived = Some(size);
         } else {
@@ -42,6 +44,11 @@ fn words_print_back_and_wrong_ones_are_refused_at_their_place() {
         "bisect floor 1252 stop 1",
         "sctp",
         "adaptive",
+        "quinn",
+        "s2n-quic",
+        "neqo",
+        "msquic",
+        "picoquic",
     ] {
         assert_eq!(Search::parse(words).unwrap().to_string(), words);
     }
@@ -61,7 +68,8 @@ fn words_print_back_and_wrong_ones_are_refused_at_their_place() {
     }
     for (words, _) in SEARCHES {
         let first = words.split(' ').next().unwrap();
-        assert!(WORDS.contains(first), "{first}");
+        let mut names = first.split('|');
+        assert!(names.all(|name| SEARCH_WORDS.contains(name)), "{first}");
     }
 }
 
@@ -187,5 +195,27 @@ proptest! {
                 prop_assert!(known.is_open(next), "{} of {:?}: {}", search, known, next);
             }
         }
+    }
+}
+
+#[test]
+fn stacks_try_what_their_rules_say() {
+    for (words, largest, sizes) in [
+        // The middle of 1200 and 1452, and upwards; the largest as the last step.
+        ("quinn", 1_472, vec![1_326, 1_389, 1_420, 1_452]),
+        ("quinn", 1_400, vec![1_326, 1_389, 1_420]),
+        ("quinn", 1_300, vec![1_326, 1_262, 1_293, 1_325]),
+        ("s2n-quic", 1_472, vec![1_472]),
+        ("s2n-quic", 1_400, vec![1_472, 1_336, 1_404, 1_370]),
+        ("neqo", 1_472, vec![1_252, 1_352, 1_392, 1_444, 1_472]),
+        ("neqo", 1_400, vec![1_252, 1_352, 1_392, 1_444]),
+        ("msquic", 1_472, vec![1_300, 1_380, 1_460, 1_472]),
+        ("msquic", 1_400, vec![1_300, 1_380, 1_460]),
+        ("picoquic", 1_472, vec![1_472]),
+        ("picoquic", 1_420, vec![1_472, 1_400]),
+        ("picoquic", 1_300, vec![1_472, 1_400]),
+    ] {
+        let search = Search::parse(words).unwrap();
+        assert_eq!(tried(search, largest), sizes, "{words} on {largest}");
     }
 }

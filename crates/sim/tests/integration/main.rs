@@ -10,6 +10,7 @@ mod flows;
 mod golden;
 mod marks;
 mod model;
+mod pmtud;
 mod probes;
 mod proxy;
 mod quic;

@@ -1,6 +1,7 @@
 //! The size that a path carries: the server and the client of [`narrows_pmtud`] on this machine's
 //! sockets, and what they say.
 
+mod arena;
 mod probe;
 mod report;
 mod serve;
@@ -11,6 +12,7 @@ use narrows_linux::tcp_options::OptionError;
 use narrows_results::Error;
 use narrows_scenario::Refusal;
 
+pub use arena::Arena;
 pub use narrows_pmtud::{SEARCHES, Search, ServerSettings};
 pub use probe::{ProbeRequest, Progress, probe};
 pub use report::{PathMtu, ProbeStep, SearchResult};

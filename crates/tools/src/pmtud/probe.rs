@@ -126,6 +126,7 @@ pub fn probe(
         searches: request.searches.clone(),
         back: true,
         alone: request.alone.then_some(drawn),
+        stays: false,
     };
     let clock = Clock::starting_now();
     let mut client = Client::new(client, clock.now());
