@@ -275,7 +275,6 @@ fn one_that_stays_searches_again_when_the_path_has_become_smaller() {
 
 #[test]
 fn a_black_hole_is_found_within_five_timeouts_of_probes_alone() {
-    let mut client = staying();
     let largest = |now| if now < second(10) { 1_372 } else { 1_272 };
     let at = |ms| {
         let mut client = staying();
