@@ -21,7 +21,9 @@
 #![forbid(unsafe_code)]
 
 mod account;
+mod arrivals;
 mod draw;
+mod exchange;
 mod flow;
 mod generator;
 mod kind;

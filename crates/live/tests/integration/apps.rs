@@ -1,7 +1,7 @@
 //! Applications that scenarios name by their kind, over real sockets. Needs root, or a user
 //! namespace, and TUN.
 
-use narrows_core::{Event, EventSink, Source};
+use narrows_core::{Event, EventSink, Reduce, Source};
 use narrows_live::{LiveError, RunHandle};
 use narrows_scenario::Draft;
 use narrows_units::Instant;
@@ -18,7 +18,10 @@ impl EventSink for Reports {
             value,
         } = event
         {
-            self.0.push((field.name, value));
+            // That nothing is counted yet is no event.
+            if field.reduce != Reduce::Counter || value != 0 {
+                self.0.push((field.name, value));
+            }
         }
     }
 }
