@@ -31,6 +31,8 @@ pub mod probe;
 mod prober;
 mod relay;
 mod request;
+mod short;
+mod sizes;
 mod spec;
 
 pub use account::FlowAccount;
@@ -40,9 +42,12 @@ pub use kind::{Site, SiteEnd};
 pub use prober::{Prober, Responder};
 pub use relay::Relay;
 pub use request::RequestSpec;
+pub use short::ShortSpec;
 pub use spec::{Carries, DatagramSpec, Traffic, WritesSpec};
 
 kind::apps! {
     /// Requests of one size, and the response to each.
     "request" => Request(RequestSpec);
+    /// Short flows of drawn sizes that begin at drawn times, each over its own connection.
+    "short" => Short(ShortSpec);
 }

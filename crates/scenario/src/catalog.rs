@@ -109,6 +109,7 @@ const FILES: &[(&str, &str)] = files![
     "rate-step.toml",
     "requests.toml",
     "shared-queue.toml",
+    "short-flows.toml",
     "two-bottlenecks.toml",
 ];
 

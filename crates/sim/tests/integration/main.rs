@@ -16,4 +16,5 @@ mod quic;
 mod relay;
 mod relay_apps;
 mod rig;
+mod short_flows;
 mod socket_options;
