@@ -22,11 +22,14 @@
 
 mod account;
 mod arrivals;
+mod call;
 mod draw;
+mod emodel;
 mod exchange;
 mod flow;
 mod generator;
 mod kind;
+mod media;
 pub mod probe;
 mod prober;
 mod relay;
@@ -36,6 +39,7 @@ mod sizes;
 mod spec;
 
 pub use account::FlowAccount;
+pub use call::CallSpec;
 pub use flow::{DatagramSink, DatagramSource, End, Sink, Source};
 pub use generator::{Generator, Want};
 pub use kind::{Site, SiteEnd};
@@ -48,6 +52,8 @@ pub use spec::{Carries, DatagramSpec, Traffic, WritesSpec};
 kind::apps! {
     /// Requests of one size, and the response to each.
     "request" => Request(RequestSpec);
+    /// Speech or pictures as datagrams, and what arrives of them in time.
+    "call" => Call(CallSpec);
     /// Short flows of drawn sizes that begin at drawn times, each over its own connection.
     "short" => Short(ShortSpec);
 }

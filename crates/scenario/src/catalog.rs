@@ -25,6 +25,7 @@ const FILES: &[(&str, &str)] = files![
     "cake/isolation.toml",
     "cake/overhead.toml",
     "cake/tins.toml",
+    "calls.toml",
     "compare/aa.toml",
     "compare/s1.toml",
     "dalbe/baselines.toml",

@@ -3,6 +3,7 @@
 mod apps;
 mod bbr;
 mod boxes;
+mod calls;
 mod closing;
 mod controls;
 mod dalbe;
