@@ -200,6 +200,18 @@ impl<T> Exchanges<T> {
         asking.is_none_or(|asking| asking.asked.is_empty())
     }
 
+    /// A connection over which nothing is awaited, the first opened of those.
+    pub(crate) fn idle(&self) -> Option<SocketId> {
+        let mut connections = self.connections.iter();
+        let idle = connections.find(|(_, asking)| asking.asked.is_empty());
+        idle.map(|(socket, _)| *socket)
+    }
+
+    /// How many connections there are.
+    pub(crate) fn connections(&self) -> usize {
+        self.connections.len()
+    }
+
     /// How many exchanges are not over.
     pub(crate) fn awaited(&self) -> usize {
         self.connections.values().map(|c| c.asked.len()).sum()

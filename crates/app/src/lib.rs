@@ -37,6 +37,7 @@ mod request;
 mod short;
 mod sizes;
 mod spec;
+mod web;
 
 pub use account::FlowAccount;
 pub use call::CallSpec;
@@ -48,6 +49,7 @@ pub use relay::Relay;
 pub use request::RequestSpec;
 pub use short::ShortSpec;
 pub use spec::{Carries, DatagramSpec, Traffic, WritesSpec};
+pub use web::WebSpec;
 
 kind::apps! {
     /// Requests of one size, and the response to each.
@@ -56,4 +58,6 @@ kind::apps! {
     "call" => Call(CallSpec);
     /// Short flows of drawn sizes that begin at drawn times, each over its own connection.
     "short" => Short(ShortSpec);
+    /// Web pages of objects that depend on each other, over parallel connections.
+    "web" => Web(WebSpec);
 }

@@ -86,6 +86,7 @@ const FILES: &[(&str, &str)] = files![
     "mami/tcp-timestamps.csv",
     "mami/tcp-timestamps.toml",
     "mmb/boxes.toml",
+    "pages.toml",
     "pep/base-station.toml",
     "pep/both-ways.toml",
     "pep/buffers.toml",

@@ -11,6 +11,7 @@ mod flows;
 mod golden;
 mod marks;
 mod model;
+mod pages;
 mod probes;
 mod proxy;
 mod quic;
