@@ -20,6 +20,7 @@
 
 #![forbid(unsafe_code)]
 
+mod abr;
 mod account;
 mod arrivals;
 mod call;
@@ -37,6 +38,7 @@ mod request;
 mod short;
 mod sizes;
 mod spec;
+mod video;
 mod web;
 
 pub use account::FlowAccount;
@@ -49,6 +51,7 @@ pub use relay::Relay;
 pub use request::RequestSpec;
 pub use short::ShortSpec;
 pub use spec::{Carries, DatagramSpec, Traffic, WritesSpec};
+pub use video::VideoSpec;
 pub use web::WebSpec;
 
 kind::apps! {
@@ -58,6 +61,8 @@ kind::apps! {
     "call" => Call(CallSpec);
     /// Short flows of drawn sizes that begin at drawn times, each over its own connection.
     "short" => Short(ShortSpec);
+    /// Adaptive video, segment by segment at the bit rate that a rule chooses.
+    "video" => Video(VideoSpec);
     /// Web pages of objects that depend on each other, over parallel connections.
     "web" => Web(WebSpec);
 }

@@ -113,6 +113,7 @@ const FILES: &[(&str, &str)] = files![
     "shared-queue.toml",
     "short-flows.toml",
     "two-bottlenecks.toml",
+    "videos.toml",
 ];
 
 /// All entries, in order of name.

@@ -20,3 +20,4 @@ mod relay_apps;
 mod rig;
 mod short_flows;
 mod socket_options;
+mod videos;
