@@ -268,12 +268,13 @@ mod tests {
 
     #[test]
     fn the_throughput_rule_averages_longer_over_a_step() {
-        // Five of 5 and then 1.5, of which the mean of four would be 1.35 after four segments.
-        // 1: a step among the last four: (4 · 5 + 1.5) / 5 = 4.3, 3.87.
-        // 2: (3 · 5 + 2 · 1.5) / 5 = 3.6, 3.24. 3: (2 · 5 + 3 · 1.5) / 5 = 2.9, 2.61.
-        // 4: no step among the last four: 1.5, 1.35.
+        // Five of 5, and then 0.9.
+        // 1: a step among the last four: (4 · 5 + 0.9) / 5 = 4.18, 3.76.
+        // 2: (3 · 5 + 2 · 0.9) / 5 = 3.36, 3.02.
+        // 3: (2 · 5 + 3 · 0.9) / 5 = 2.54, 2.29, where the last four have 1.73.
+        // 4: no step among the last four: 0.9, 0.81.
         let mut trace = [5.0; 5].to_vec();
-        trace.extend([1.5; 4]);
+        trace.extend([0.9; 4]);
         let chosen = choices(Rule::Throughput, &even(&trace));
         assert_eq!(chosen[..5], [2; 5]);
         assert_eq!(chosen[5..], [1, 1, 1, 0]);

@@ -33,14 +33,14 @@ impl Reports {
     }
 }
 
-/// What these keys of a `[[request]]` report over a round trip of 20 ms in two seconds; `None`
-/// where this machine has no live runs.
-fn reported(keys: &str) -> Option<Reports> {
+/// What an application of this kind with these keys reports over a round trip of 20 ms in two
+/// seconds; `None` where this machine has no live runs.
+fn reported(kind: &str, keys: &str) -> Option<Reports> {
     let text = format!(
         "version = 1\nname = \"apps\"\nduration = \"2s\"\n\
          [[link]]\nname = \"l\"\nends = [\"client\", \"server\"]\n\
          up = [\"netem delay 10ms\", \"rate 20Mbit\"]\ndown = [\"netem delay 10ms\"]\n\
-         [[request]]\nname = \"api\"\nfrom = \"client\"\nto = \"server\"\n{keys}\n"
+         [[{kind}]]\nname = \"api\"\nfrom = \"client\"\nto = \"server\"\n{keys}\n"
     );
     let draft = Draft::read("apps.toml", text.as_bytes()).expect("TOML");
     let plan = draft.check().expect("a plan");
@@ -68,7 +68,7 @@ fn requests_are_answered_over_connections_that_are_kept_or_new() {
             2,
         ),
     ] {
-        let Some(reports) = reported(keys) else {
+        let Some(reports) = reported("request", keys) else {
             return;
         };
         let times = reports.of("response");
@@ -79,5 +79,63 @@ fn requests_are_answered_over_connections_that_are_kept_or_new() {
         );
         assert!(reports.of("failed").is_empty(), "{keys}");
         assert!(reports.of("requests").len() >= times.len());
+    }
+}
+
+#[test]
+fn every_kind_runs_over_the_machines_own_sockets() {
+    const MS: i64 = 1_000_000;
+    let own = "cc = \"kernel:cubic\"\n";
+    for (kind, keys, sample, least, count) in [
+        // Three half round trips, or four with a request.
+        (
+            "short",
+            "arrivals = \"every 50ms\"",
+            "completion",
+            30 * MS,
+            20,
+        ),
+        (
+            "short",
+            "arrivals = \"every 50ms\"\ndirection = \"down\"",
+            "completion",
+            40 * MS,
+            20,
+        ),
+        // A packet each 20 ms, one way.
+        ("call", "", "up_delay", 10 * MS, 60),
+        ("call", "media = \"video\"", "down_delay", 10 * MS, 40),
+        // The handshake, a document, and six objects over connections of which five are new.
+        (
+            "web",
+            "page = \"1x1000 6x1000\"\nthink = \"50ms\"",
+            "load",
+            80 * MS,
+            5,
+        ),
+        (
+            "video",
+            "ladder = \"1Mbit 2Mbit\"\nsegment = \"200ms\"\nstartup = \"200ms\"\nbuffer = \"1s\"",
+            "bitrate",
+            1_000_000,
+            5,
+        ),
+    ] {
+        let keys = match kind {
+            "call" => keys.to_owned(),
+            _ => format!("{own}{keys}"),
+        };
+        let Some(reports) = reported(kind, &keys) else {
+            return;
+        };
+        let values = reports.of(sample);
+        assert!(values.len() >= count, "{kind}: {keys}: {values:?}");
+        assert!(
+            values.iter().all(|value| *value >= least),
+            "{kind}: {keys}: {values:?}"
+        );
+        for lost in ["failed", "repeated", "up_lost", "down_lost"] {
+            assert!(reports.of(lost).is_empty(), "{kind}: {keys}: {lost}");
+        }
     }
 }
