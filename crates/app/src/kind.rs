@@ -4,8 +4,9 @@
 use std::fmt;
 use std::net::SocketAddr;
 
-use narrows_core::{App, EntityId, Profile, TelemetryField};
+use narrows_core::{App, EntityId, Event, Profile, Reduce, Sockets, TelemetryField};
 use narrows_units::{Instant, Parameter, Rng, WordError, Words};
+use narrows_wire::ip::Ecn;
 
 use crate::spec::Carries;
 
@@ -43,6 +44,22 @@ impl Site {
     pub fn rng(&self, what: &str) -> Rng {
         Rng::for_name(self.seed, &format!("{}/{what}", self.name))
     }
+
+    /// Reports that it counts nothing yet, so that what never happens is 0 in figures.
+    pub(crate) fn announce(&self, host: &mut dyn Sockets, fields: &[TelemetryField]) {
+        for field in fields.iter().filter(|f| f.reduce == Reduce::Counter) {
+            self.report(host, *field, 0);
+        }
+    }
+
+    /// Reports a value of what it measures, in parts of the field's unit.
+    pub(crate) fn report(&self, host: &mut dyn Sockets, field: TelemetryField, value: u64) {
+        host.record(Event::Telemetry {
+            source: self.entity.into(),
+            field,
+            value: i64::try_from(value).unwrap_or(i64::MAX),
+        });
+    }
 }
 
 /// A kind of application, as its parameters. Those that have no default are checked to be
@@ -56,6 +73,9 @@ pub(crate) trait Kind: Clone + PartialEq + fmt::Debug + Default {
 
     /// What it sends over.
     const CARRIES: Carries;
+
+    /// The ECN field of its datagrams; connections have what they negotiate.
+    fn codepoint(&self) -> Ecn;
 
     /// Sets the parameter `name` to the value in `words`.
     ///
@@ -121,6 +141,11 @@ macro_rules! apps {
             /// What it sends over.
             pub const fn carries(&self) -> Carries {
                 match self { $(Self::$name(_) => <$spec as $crate::kind::Kind>::CARRIES,)+ }
+            }
+
+            /// The ECN field of its datagrams.
+            pub fn codepoint(&self) -> narrows_wire::ip::Ecn {
+                match self { $(Self::$name(k) => $crate::kind::Kind::codepoint(k),)+ }
             }
 
             fn set_words(

@@ -20,19 +20,30 @@
 
 #![forbid(unsafe_code)]
 
+mod abr;
 mod account;
+mod arrivals;
+mod call;
 mod draw;
+mod emodel;
+mod exchange;
 mod flow;
 mod generator;
 mod kind;
+mod media;
 mod pmtud;
 pub mod probe;
 mod prober;
 mod relay;
 mod request;
+mod short;
+mod sizes;
 mod spec;
+mod video;
+mod web;
 
 pub use account::FlowAccount;
+pub use call::CallSpec;
 pub use flow::{DatagramSink, DatagramSource, End, Sink, Source};
 pub use generator::{Generator, Want};
 pub use kind::{Site, SiteEnd};
@@ -40,11 +51,22 @@ pub use pmtud::PmtudSpec;
 pub use prober::{Prober, Responder};
 pub use relay::Relay;
 pub use request::RequestSpec;
+pub use short::ShortSpec;
 pub use spec::{Carries, DatagramSpec, Traffic, WritesSpec};
+pub use video::VideoSpec;
+pub use web::WebSpec;
 
 kind::apps! {
     /// Requests of one size, and the response to each.
     "request" => Request(RequestSpec);
     /// A search for the largest datagram that a path carries.
     "pmtud" => Pmtud(PmtudSpec);
+    /// Speech or pictures as datagrams, and what arrives of them in time.
+    "call" => Call(CallSpec);
+    /// Short flows of drawn sizes that begin at drawn times, each over its own connection.
+    "short" => Short(ShortSpec);
+    /// Adaptive video, segment by segment at the bit rate that a rule chooses.
+    "video" => Video(VideoSpec);
+    /// Web pages of objects that depend on each other, over parallel connections.
+    "web" => Web(WebSpec);
 }

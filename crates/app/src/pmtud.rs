@@ -15,6 +15,7 @@ use narrows_pmtud::{
 use narrows_units::{
     Duration, Instant, Parameter, ParameterKind, Value, WordError, Words, word_for,
 };
+use narrows_wire::ip::Ecn;
 
 use crate::kind::{Kind, Site};
 use crate::spec::{Carries, above_zero};
@@ -213,6 +214,10 @@ impl Kind for PmtudSpec {
     ];
 
     const CARRIES: Carries = Carries::Datagrams;
+
+    fn codepoint(&self) -> Ecn {
+        Ecn::NotEct
+    }
 
     fn set(&mut self, name: &str, words: &mut Words<'_>) -> Result<(), WordError> {
         match name {

@@ -3,22 +3,18 @@
 //!
 //! It is the example of an application that a scenario names and a campaign judges.
 
-use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 
-use narrows_core::{
-    App, Data, Event, Reduce, SocketError, SocketEvent, SocketId, Sockets, TelemetryField,
-};
+use narrows_core::{App, Reduce, SocketError, SocketEvent, SocketId, Sockets, TelemetryField};
 use narrows_units::{
-    Bytes, Duration, Instant, Parameter, ParameterKind, Rng, Value, WordError, Words, word_for,
+    Bytes, Duration, Instant, Parameter, ParameterKind, Value, WordError, Words, word_for,
 };
+use narrows_wire::ip::Ecn;
 
-use crate::draw::exponential;
+use crate::arrivals::{Arrivals, BURST, Timetable};
+use crate::exchange::{Ask, Exchanges, Over, Server};
 use crate::kind::{Kind, Site};
 use crate::spec::{Carries, above_zero};
-
-/// Connections that may wait to be accepted: Linux's default `net.core.somaxconn`.
-const BACKLOG: u32 = 4_096;
 
 /// Bytes of a request by default (our choice): a GET with the headers that browsers send.
 const REQUEST: u64 = 500;
@@ -28,10 +24,6 @@ const RESPONSE: u64 = 20_000;
 
 /// Mean time between requests by default (our choice): ten a second.
 const TIME: Duration = Duration::from_millis(100);
-
-/// Requests issued in a row by a client that is late, before others have their turn (our
-/// choice).
-const BURST: u32 = 64;
 
 /// From the request to the last byte of its response.
 const RESPONSE_TIME: TelemetryField = TelemetryField::new(
@@ -65,13 +57,11 @@ const OUTSTANDING: TelemetryField = TelemetryField::new(
 
 /// When requests are issued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Arrivals {
+enum Issue {
     /// This time after the response to the one before: a closed loop.
     Think(Duration),
-    /// At constant intervals, answered or not.
-    Every(Duration),
-    /// At random times, answered or not: a Poisson process with this mean interval.
-    Poisson(Duration),
+    /// Answered or not.
+    Open(Arrivals),
 }
 
 /// Over which connections requests go.
@@ -88,12 +78,15 @@ const CONNECTIONS: [(&str, Connections); 2] =
 
 const ARRIVALS: &str = "think TIME, every TIME or poisson TIME";
 
+/// What a request's size may be.
+const REQUEST_SIZES: &str = "a size of at least 24 bytes, in which it says for how many it asks";
+
 /// The parameters of `request`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestSpec {
     request: u64,
     response: u64,
-    arrivals: Arrivals,
+    arrivals: Issue,
     connection: Connections,
 }
 
@@ -102,31 +95,30 @@ impl Default for RequestSpec {
         Self {
             request: REQUEST,
             response: RESPONSE,
-            arrivals: Arrivals::Think(TIME),
+            arrivals: Issue::Think(TIME),
             connection: Connections::Kept,
         }
     }
 }
 
-impl Arrivals {
+impl Issue {
     fn parse(words: &mut Words<'_>) -> Result<Self, WordError> {
         let word = words.needed(ARRIVALS)?;
-        let of = match word.text {
-            "think" => Self::Think,
-            "every" => Self::Every,
-            "poisson" => Self::Poisson,
-            _ => return Err(word.refused(ARRIVALS)),
-        };
-        Ok(of(above_zero(words, Duration::as_nanos)?))
+        if word.text == "think" {
+            return above_zero(words, Duration::as_nanos).map(Self::Think);
+        }
+        let arrivals = Arrivals::begun(word, words)?;
+        arrivals
+            .map(Self::Open)
+            .ok_or_else(|| word.refused(ARRIVALS))
     }
 }
 
-impl fmt::Display for Arrivals {
+impl fmt::Display for Issue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Think(time) => write!(f, "think {time}"),
-            Self::Every(time) => write!(f, "every {time}"),
-            Self::Poisson(time) => write!(f, "poisson {time}"),
+            Self::Open(arrivals) => arrivals.fmt(f),
         }
     }
 }
@@ -136,7 +128,7 @@ impl Kind for RequestSpec {
         Parameter::new(
             "request BYTES",
             ParameterKind::Size,
-            Bytes::ALLOWED,
+            REQUEST_SIZES,
             "500b",
             "Size of each request",
         ),
@@ -168,11 +160,18 @@ impl Kind for RequestSpec {
 
     const CARRIES: Carries = Carries::Stream;
 
+    fn codepoint(&self) -> Ecn {
+        Ecn::NotEct
+    }
+
     fn set(&mut self, name: &str, words: &mut Words<'_>) -> Result<(), WordError> {
         match name {
-            "request" => self.request = above_zero::<Bytes>(words, |b| b.get())?.get(),
+            "request" => {
+                let fits = |size: &Bytes| size.get() >= Ask::LEN;
+                self.request = words.checked_value(REQUEST_SIZES, fits)?.get();
+            }
             "response" => self.response = above_zero::<Bytes>(words, |b| b.get())?.get(),
-            "arrivals" => self.arrivals = Arrivals::parse(words)?,
+            "arrivals" => self.arrivals = Issue::parse(words)?,
             _ => self.connection = words.one_of(&CONNECTIONS)?,
         }
         Ok(())
@@ -188,255 +187,139 @@ impl Kind for RequestSpec {
     }
 
     fn ends(&self, site: &Site) -> [Box<dyn App>; 2] {
+        let next = match self.arrivals {
+            Issue::Think(time) => Next::Think {
+                time,
+                due: Some(site.start),
+            },
+            Issue::Open(arrivals) => {
+                let rng = site.rng("arrivals");
+                Next::Open(Timetable::new(arrivals, rng, site.start, site.stop))
+            }
+        };
         let client = Client {
-            rng: site.rng("arrivals"),
+            next,
             spec: *self,
             site: site.clone(),
-            due: Some(site.start),
-            connections: BTreeMap::new(),
+            exchanges: Exchanges::new(),
         };
-        let server = Server {
-            spec: *self,
-            site: site.clone(),
-            connections: BTreeMap::new(),
-        };
+        let server = Server::new(site.to, |_, _| {});
         [Box::new(client), Box::new(server)]
     }
 }
 
-/// What is still to be written to a connection.
-#[derive(Debug, Default)]
-struct Outgoing {
-    bytes: u64,
-    /// Whether the socket reports room. A socket that has room before it takes anything, as
-    /// QUIC's before its handshake, would report it for each time that it is asked to.
-    waits: bool,
+/// When the next request is to be issued.
+enum Next {
+    /// Not while the response to the one before is awaited.
+    Think {
+        time: Duration,
+        due: Option<Instant>,
+    },
+    Open(Timetable),
 }
 
-impl Outgoing {
-    /// Writes as much as the socket takes.
-    fn write(&mut self, host: &mut dyn Sockets, socket: SocketId) {
-        if self.bytes > 0 {
-            self.bytes -= host.write(socket, Data::Zeros(self.bytes));
-        }
-        let waits = self.bytes > 0;
-        if waits != self.waits {
-            self.waits = waits;
-            host.want_room(socket, waits);
+impl Next {
+    fn due(&self) -> Option<Instant> {
+        match self {
+            Self::Think { due, .. } => *due,
+            Self::Open(timetable) => timetable.next(),
         }
     }
-}
 
-/// A connection at the client.
-#[derive(Debug, Default)]
-struct Asking {
-    /// When each request was issued whose response is not complete.
-    issued: VecDeque<Instant>,
-    outgoing: Outgoing,
-    /// Bytes of the response to the first of `issued` that have arrived.
-    arrived: u64,
+    fn take(&mut self, now: Instant) -> Option<Instant> {
+        match self {
+            Self::Think { due, .. } => due.take_if(|at| *at <= now),
+            Self::Open(timetable) => timetable.take(now),
+        }
+    }
 }
 
 /// Issues requests and measures how long their responses take.
 struct Client {
     spec: RequestSpec,
     site: Site,
-    rng: Rng,
-    /// When the next request is to be issued; not while the response to the one before is
-    /// awaited.
-    due: Option<Instant>,
-    connections: BTreeMap<SocketId, Asking>,
+    next: Next,
+    /// With when each was issued.
+    exchanges: Exchanges<Instant>,
 }
 
 impl Client {
-    fn report(&self, host: &mut dyn Sockets, field: TelemetryField, value: u64) {
-        host.record(Event::Telemetry {
-            source: self.site.entity.into(),
-            field,
-            value: i64::try_from(value).unwrap_or(i64::MAX),
-        });
-    }
-
-    /// Sets the time of the request after the one that is issued at `at`.
-    fn schedule(&mut self, at: Instant) {
-        let next = match self.spec.arrivals {
-            Arrivals::Think(_) => None,
-            Arrivals::Every(time) => Some(at + time),
-            Arrivals::Poisson(mean) => Some(at + exponential(&mut self.rng, mean)),
-        };
-        self.due = next.filter(|at| *at < self.site.stop);
-    }
-
     /// Issues a request that was due at `at`.
     fn issue(&mut self, host: &mut dyn Sockets, at: Instant) {
-        self.report(host, REQUESTS, 1);
+        self.site.report(host, REQUESTS, 1);
         let kept = match self.spec.connection {
-            Connections::Kept => self.connections.keys().next().copied(),
+            Connections::Kept => self.exchanges.first(),
             Connections::New => None,
         };
         let socket = match kept {
             Some(socket) => Ok(socket),
-            None => host.connect(self.site.from.profile, None, self.site.to.local),
+            None => self
+                .exchanges
+                .open(host, self.site.from.profile, &self.site.to),
         };
         let Ok(socket) = socket else {
-            self.report(host, FAILED, 1);
-            self.think(host.now());
-            return;
+            return self.over(host, Over::Lost(at));
         };
-        let asking = self.connections.entry(socket).or_default();
-        asking.issued.push_back(at);
-        asking.outgoing.bytes += self.spec.request;
-        self.write(host, socket);
-    }
-
-    fn write(&mut self, host: &mut dyn Sockets, socket: SocketId) {
-        if let Some(asking) = self.connections.get_mut(&socket) {
-            asking.outgoing.write(host, socket);
-        }
-    }
-
-    fn read(&mut self, host: &mut dyn Sockets, socket: SocketId) {
-        let read = host.read(socket, u64::MAX, None);
-        let Some(asking) = self.connections.get_mut(&socket) else {
-            return;
+        let ask = Ask {
+            request: self.spec.request,
+            response: self.spec.response,
+            issued: at,
+            last: false,
         };
-        asking.arrived += read;
-        let mut answered = Vec::new();
-        while asking.arrived >= self.spec.response {
-            let Some(issued) = asking.issued.pop_front() else {
-                break;
-            };
-            asking.arrived -= self.spec.response;
-            answered.push(issued);
-        }
-        let over = asking.issued.is_empty() && !answered.is_empty();
-        let now = host.now();
-        for issued in &answered {
-            self.report(host, RESPONSE_TIME, now.since(*issued).as_nanos());
-            self.think(now);
-        }
-        let last = self.spec.connection == Connections::New || self.due.is_none();
-        if over && last {
-            self.forget(host, socket);
-        }
-        host.wake_at(self.due);
+        self.exchanges.ask(host, socket, ask, at);
     }
 
     /// What was awaited is over: the next request follows after the time to think.
-    fn think(&mut self, now: Instant) {
-        if let Arrivals::Think(time) = self.spec.arrivals {
-            self.due = Some(now + time).filter(|at| *at < self.site.stop);
+    fn over(&mut self, host: &mut dyn Sockets, over: Over<Instant>) {
+        let now = host.now();
+        match over {
+            Over::Answered(issued) => {
+                let time = now.since(issued).as_nanos();
+                self.site.report(host, RESPONSE_TIME, time);
+            }
+            Over::Lost(_) => self.site.report(host, FAILED, 1),
         }
-    }
-
-    fn forget(&mut self, host: &mut dyn Sockets, socket: SocketId) -> Option<Asking> {
-        host.shut_down(socket);
-        host.close(socket);
-        self.connections.remove(&socket)
+        if let Next::Think { time, due } = &mut self.next {
+            *due = Some(now + *time).filter(|at| *at < self.site.stop);
+        }
     }
 }
 
 impl App for Client {
     fn start(&mut self, host: &mut dyn Sockets) -> Result<(), SocketError> {
-        host.wake_at(self.due);
+        self.site.announce(host, RequestSpec::REPORTS);
+        host.wake_at(self.next.due());
         Ok(())
     }
 
     fn on_event(&mut self, socket: SocketId, event: SocketEvent, host: &mut dyn Sockets) {
-        match event {
-            SocketEvent::Established { .. } | SocketEvent::Writable => self.write(host, socket),
-            SocketEvent::Readable => self.read(host, socket),
-            SocketEvent::PeerClosed | SocketEvent::Broken(_) => {
-                let lost = self.forget(host, socket).unwrap_or_default();
-                for _ in lost.issued {
-                    self.report(host, FAILED, 1);
-                    self.think(host.now());
-                }
-                host.wake_at(self.due);
-            }
-            _ => {}
+        let over = self.exchanges.on_event(host, socket, event);
+        if over.is_empty() {
+            return;
         }
+        for over in over {
+            self.over(host, over);
+        }
+        let last = self.spec.connection == Connections::New || self.next.due().is_none();
+        if last && self.exchanges.is_idle(socket) {
+            self.exchanges.forget(host, socket);
+        }
+        host.wake_at(self.next.due());
     }
 
     fn on_timer(&mut self, host: &mut dyn Sockets) {
         for _ in 0..BURST {
-            let Some(due) = self.due.filter(|at| *at <= host.now()) else {
+            let Some(due) = self.next.take(host.now()) else {
                 break;
             };
-            self.schedule(due);
             self.issue(host, due);
         }
-        host.wake_at(self.due);
+        host.wake_at(self.next.due());
     }
 
     fn sample(&mut self, host: &mut dyn Sockets) {
-        let awaited: usize = self.connections.values().map(|c| c.issued.len()).sum();
-        self.report(host, OUTSTANDING, awaited as u64);
-    }
-}
-
-/// A connection at the server.
-#[derive(Debug, Default)]
-struct Answering {
-    /// Bytes of a request that is not complete.
-    arrived: u64,
-    outgoing: Outgoing,
-    /// The client has ended its stream.
-    peer_closed: bool,
-}
-
-/// Answers each request when all of it is there.
-struct Server {
-    spec: RequestSpec,
-    site: Site,
-    connections: BTreeMap<SocketId, Answering>,
-}
-
-impl Server {
-    fn serve(&mut self, host: &mut dyn Sockets, socket: SocketId) {
-        let Some(answering) = self.connections.get_mut(&socket) else {
-            return;
-        };
-        answering.arrived += host.read(socket, u64::MAX, None);
-        let complete = answering.arrived / self.spec.request;
-        answering.arrived %= self.spec.request;
-        answering.outgoing.bytes += complete * self.spec.response;
-        answering.outgoing.write(host, socket);
-        if answering.peer_closed && answering.outgoing.bytes == 0 {
-            host.shut_down(socket);
-            self.forget(host, socket);
-        }
-    }
-
-    fn forget(&mut self, host: &mut dyn Sockets, socket: SocketId) {
-        host.close(socket);
-        self.connections.remove(&socket);
-    }
-}
-
-impl App for Server {
-    fn start(&mut self, host: &mut dyn Sockets) -> Result<(), SocketError> {
-        let end = self.site.to;
-        host.listen(end.profile, end.local, BACKLOG).map(|_| ())
-    }
-
-    fn on_event(&mut self, socket: SocketId, event: SocketEvent, host: &mut dyn Sockets) {
-        match event {
-            SocketEvent::Incoming => {
-                while let Some((accepted, _)) = host.accept(socket) {
-                    self.connections.insert(accepted, Answering::default());
-                }
-            }
-            SocketEvent::Readable | SocketEvent::Writable => self.serve(host, socket),
-            SocketEvent::PeerClosed => {
-                if let Some(answering) = self.connections.get_mut(&socket) {
-                    answering.peer_closed = true;
-                }
-                self.serve(host, socket);
-            }
-            SocketEvent::Broken(_) => self.forget(host, socket),
-            _ => {}
-        }
+        let awaited = self.exchanges.awaited() as u64;
+        self.site.report(host, OUTSTANDING, awaited);
     }
 }
 
@@ -463,7 +346,7 @@ mod tests {
     #[test]
     fn wrong_values_are_refused_at_their_place() {
         for (name, value, at) in [
-            ("request", "0", "0"),
+            ("request", "23", "23"),
             ("response", "-1", "-1"),
             ("response", "1kb 2", "2"),
             ("arrivals", "often", "often"),

@@ -21,7 +21,7 @@ impl Builder<'_> {
         let mut socket = |role, local, remote| {
             let profile: Profile = self.setup.add_socket(SocketPlan {
                 carrier: app_carrier(plan, mtu, (local, remote), self.epoch, self.tls),
-                traffic_class: plan.dscp << 2,
+                traffic_class: plan.dscp << 2 | plan.spec.codepoint() as u8,
                 flow: None,
                 part: Part::Receives,
                 role,

@@ -402,7 +402,7 @@ impl Hosts {
             }
             if free {
                 let table = &mut self.nodes[socket.node].table;
-                table.remove(protocol, socket.local, s);
+                table.remove(protocol, socket.local, socket.remote, s);
             }
             return Err(error);
         }
@@ -458,7 +458,7 @@ impl Hosts {
         let protocol = self.profiles[socket.profile].protocol();
         self.nodes[socket.node]
             .table
-            .remove(protocol, socket.local, s);
+            .remove(protocol, socket.local, socket.remote, s);
         self.free.push(s);
         if let Some(system) = &mut net.system {
             system.release(s);

@@ -1,6 +1,7 @@
 //! Which socket a packet belongs to, by its five-tuple.
 
-use std::net::SocketAddr;
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
 /// What a lookup finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,49 +13,30 @@ pub enum Found {
     Bound(u32),
 }
 
-/// All sockets of a host that bear one protocol, version of IP and local port.
-#[derive(Clone, Debug)]
-struct Port {
-    key: u32,
-    bound: Option<u32>,
-    /// By remote address.
-    connected: Vec<(SocketAddr, u32)>,
-}
-
 /// The sockets of a host. A host has one address of each version of IP, so the local
-/// address is known by the version of the remote one.
+/// address is known by the version of the remote one. They are found, given and taken back
+/// in a time that hardly grows with their number, of which TIME-WAIT can make many.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
-    ports: Vec<Port>,
+    /// Those that take packets from anybody, by protocol, version of IP and local port.
+    bound: BTreeMap<u32, u32>,
+    /// By these and the remote address.
+    connected: BTreeMap<(u32, SocketAddr), u32>,
 }
+
+/// The first address in their order.
+const FIRST: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));
 
 fn key(protocol: u8, v6: bool, port: u16) -> u32 {
     u32::from(protocol) << 17 | u32::from(v6) << 16 | u32::from(port)
 }
 
 impl Table {
-    fn at(&self, key: u32) -> Result<usize, usize> {
-        self.ports.binary_search_by_key(&key, |p| p.key)
-    }
-
-    fn port_mut(&mut self, key: u32) -> &mut Port {
-        let at = self.at(key).unwrap_or_else(|at| {
-            let port = Port {
-                key,
-                bound: None,
-                connected: Vec::new(),
-            };
-            self.ports.insert(at, port);
-            at
-        });
-        &mut self.ports[at]
-    }
-
     /// Gives all packets to `local` to `socket`; whether it was free.
     pub fn bind(&mut self, protocol: u8, local: SocketAddr, socket: u32) -> bool {
-        let port = self.port_mut(key(protocol, local.is_ipv6(), local.port()));
-        let free = port.bound.is_none();
-        port.bound.get_or_insert(socket);
+        let key = key(protocol, local.is_ipv6(), local.port());
+        let free = !self.bound.contains_key(&key);
+        self.bound.entry(key).or_insert(socket);
         free
     }
 
@@ -66,44 +48,52 @@ impl Table {
         remote: SocketAddr,
         socket: u32,
     ) -> bool {
-        let port = self.port_mut(key(protocol, local.is_ipv6(), local.port()));
-        match port.connected.binary_search_by_key(&remote, |c| c.0) {
-            Ok(_) => false,
-            Err(at) => {
-                port.connected.insert(at, (remote, socket));
-                true
-            }
-        }
+        let key = (key(protocol, local.is_ipv6(), local.port()), remote);
+        let free = !self.connected.contains_key(&key);
+        self.connected.entry(key).or_insert(socket);
+        free
     }
 
-    /// Takes back what was given to `socket` at `local`.
-    pub fn remove(&mut self, protocol: u8, local: SocketAddr, socket: u32) {
-        let Ok(at) = self.at(key(protocol, local.is_ipv6(), local.port())) else {
-            return;
-        };
-        let port = &mut self.ports[at];
-        port.bound = port.bound.filter(|s| *s != socket);
-        port.connected.retain(|c| c.1 != socket);
-        if port.bound.is_none() && port.connected.is_empty() {
-            self.ports.remove(at);
+    /// Takes back what was given to `socket` at `local`, of one that is connected with
+    /// `remote`.
+    pub fn remove(
+        &mut self,
+        protocol: u8,
+        local: SocketAddr,
+        remote: Option<SocketAddr>,
+        socket: u32,
+    ) {
+        let key = key(protocol, local.is_ipv6(), local.port());
+        match remote {
+            Some(remote) => {
+                let given = self.connected.get(&(key, remote));
+                if given == Some(&socket) {
+                    self.connected.remove(&(key, remote));
+                }
+            }
+            None => {
+                if self.bound.get(&key) == Some(&socket) {
+                    self.bound.remove(&key);
+                }
+            }
         }
     }
 
     /// Whether any socket has `local`.
     pub fn is_used(&self, protocol: u8, local: SocketAddr) -> bool {
         let key = key(protocol, local.is_ipv6(), local.port());
-        self.at(key).is_ok()
+        let mut connected = self.connected.range((key, FIRST)..(key + 1, FIRST));
+        self.bound.contains_key(&key) || connected.next().is_some()
     }
 
     /// Whose a packet from `remote` to the local `port` is.
     #[inline]
     pub fn find(&self, protocol: u8, port: u16, remote: SocketAddr) -> Option<Found> {
-        let at = self.at(key(protocol, remote.is_ipv6(), port)).ok()?;
-        let port = &self.ports[at];
-        match port.connected.binary_search_by_key(&remote, |c| c.0) {
-            Ok(i) => Some(Found::Connected(port.connected[i].1)),
-            Err(_) => port.bound.map(Found::Bound),
+        let key = key(protocol, remote.is_ipv6(), port);
+        if let Some(socket) = self.connected.get(&(key, remote)) {
+            return Some(Found::Connected(*socket));
         }
+        self.bound.get(&key).copied().map(Found::Bound)
     }
 }
 
@@ -127,9 +117,9 @@ mod tests {
         let find = |table: &Table, remote| table.find(ip::TCP, 80, remote);
         assert_eq!(find(&table, near), Some(Found::Connected(2)));
         assert_eq!(find(&table, far), Some(Found::Bound(1)));
-        table.remove(ip::TCP, local, 2);
+        table.remove(ip::TCP, local, Some(near), 2);
         assert_eq!(find(&table, near), Some(Found::Bound(1)));
-        table.remove(ip::TCP, local, 1);
+        table.remove(ip::TCP, local, None, 1);
         assert_eq!(find(&table, near), None);
         assert!(!table.is_used(ip::TCP, local));
     }

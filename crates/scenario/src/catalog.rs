@@ -25,6 +25,7 @@ const FILES: &[(&str, &str)] = files![
     "cake/isolation.toml",
     "cake/overhead.toml",
     "cake/tins.toml",
+    "calls.toml",
     "compare/aa.toml",
     "compare/s1.toml",
     "dalbe/baselines.toml",
@@ -53,6 +54,7 @@ const FILES: &[(&str, &str)] = files![
     "efm/rtt.toml",
     "efm/traffic.toml",
     "fq-codel.toml",
+    "home/dsl.toml",
     "kernel/controls.toml",
     "kernel/queues.toml",
     "kernel/random-paths.toml",
@@ -65,6 +67,7 @@ const FILES: &[(&str, &str)] = files![
     "l4s-tests/bursty-link.toml",
     "l4s-tests/bursty-traffic.csv",
     "l4s-tests/bursty-traffic.toml",
+    "l4s-tests/fct-harm.toml",
     "l4s-tests/s1-50mbit.csv",
     "l4s-tests/s1.toml",
     "l4s-tests/s2.csv",
@@ -89,6 +92,7 @@ const FILES: &[(&str, &str)] = files![
     "mami/tcp-timestamps.csv",
     "mami/tcp-timestamps.toml",
     "mmb/boxes.toml",
+    "pages.toml",
     "pep/base-station.toml",
     "pep/both-ways.toml",
     "pep/buffers.toml",
@@ -113,7 +117,9 @@ const FILES: &[(&str, &str)] = files![
     "rate-step.toml",
     "requests.toml",
     "shared-queue.toml",
+    "short-flows.toml",
     "two-bottlenecks.toml",
+    "videos.toml",
 ];
 
 /// All entries, in order of name.

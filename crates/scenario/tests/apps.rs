@@ -134,6 +134,101 @@ fn what_is_written_is_read_as_the_same() {
     }
 }
 
+/// A table of `kind` with these keys.
+fn of_kind(kind: &str, keys: &str) -> String {
+    format!("[[{kind}]]\nname = \"a\"\nfrom = \"client\"\nto = \"server\"\n{keys}\n")
+}
+
+#[test]
+fn every_kind_is_written_as_it_was_read() {
+    for (kind, keys) in [
+        (
+            "call",
+            "media = \"video rate 1Mbit fps 25\"\ncodepoint = \"ect1\"\ndscp = 46",
+        ),
+        (
+            "call",
+            "direction = \"up\"\ndeadline = \"400ms\"\nwindow = \"2s\"",
+        ),
+        (
+            "short",
+            "sizes = [\"list\", 1000, \"2kb\"]\narrivals = \"load 5Mbit\"",
+        ),
+        (
+            "short",
+            "sizes = \"cdf 1kb:0.2 10kb:0.8 1Mb:1\"\ndirection = \"down\"\ncc = \"prague\"",
+        ),
+        (
+            "short",
+            "ideal = \"rate 50Mbit rtt 20ms\"\nfast_open = true",
+        ),
+        (
+            "video",
+            "ladder = [\"1Mbit\", \"2Mbit\"]\nrule = \"bola\"\npace = 1.25",
+        ),
+        (
+            "video",
+            "ladder = \"uhd\"\nsegment = \"2s\"\nbuffer = \"20s\"\nstartup = \"1s\"",
+        ),
+        (
+            "web",
+            "page = \"1x30kb 8x10kb+12x25kb\"\nconnections = 1\nthink = \"1s\"",
+        ),
+        ("web", "cc = \"quic:cubic\""),
+    ] {
+        let plan = plan(&of_kind(kind, keys));
+        let text = plan.to_toml();
+        let again = Draft::read("again.toml", text.as_bytes()).and_then(|d| d.check());
+        assert_eq!(
+            again.unwrap_or_else(|e| panic!("{e}\n{text}")),
+            plan,
+            "{text}"
+        );
+        assert!(Validator::of_files().takes(&text), "{text}");
+    }
+}
+
+#[test]
+fn what_a_kind_has_no_place_for_and_what_has_no_meaning_is_refused_at_its_key() {
+    for (kind, key, value, needs) in [
+        (
+            "call",
+            "cc",
+            "\"cubic\"",
+            "nothing, for `call` sends plain datagrams",
+        ),
+        ("call", "ecn", "true", "`codepoint`"),
+        ("call", "media", "\"video fps 0\"", "1 to 240"),
+        ("call", "media", "\"video rate 1Kbit\"", "at least 64 bytes"),
+        ("short", "arrivals", "\"poisson 0s\"", "more than zero"),
+        ("short", "arrivals", "\"load 0bit\"", "more than zero"),
+        ("short", "sizes", "\"list\"", "a size such as"),
+        (
+            "short",
+            "sizes",
+            "\"cdf 10kb:0.5 1kb:1\"",
+            "no smaller than in the point before",
+        ),
+        ("short", "size", "1000", "did you mean `sizes`?"),
+        ("video", "ladder", "\"\"", "rates that rise"),
+        ("video", "ladder", "[]", "rates that rise"),
+        (
+            "video",
+            "ladder",
+            "\"2Mbit 1Mbit\"",
+            "a higher rate than the one before",
+        ),
+        ("video", "segment", "\"0s\"", "more than zero"),
+        ("web", "page", "\"0x1kb\"", "desktop, or levels such as"),
+        ("web", "connections", "0", "1 to 256"),
+    ] {
+        let more = of_kind(kind, &format!("{key} = {value}"));
+        let line = check(&more).expect_err(&more).to_line();
+        assert!(line.contains(&format!("app/a/{key}")), "{line}");
+        assert!(line.contains(needs), "{needs}: {line}");
+    }
+}
+
 #[test]
 fn a_value_is_set_by_the_name_of_the_application() {
     let short = app("")

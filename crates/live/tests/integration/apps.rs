@@ -1,7 +1,7 @@
 //! Applications that scenarios name by their kind, over real sockets. Needs root, or a user
 //! namespace, and TUN.
 
-use narrows_core::{Event, EventSink, Source};
+use narrows_core::{Event, EventSink, Reduce, Source};
 use narrows_live::{LiveError, RunHandle};
 use narrows_scenario::Draft;
 use narrows_units::Instant;
@@ -18,7 +18,10 @@ impl EventSink for Reports {
             value,
         } = event
         {
-            self.0.push((field.name, value));
+            // That nothing is counted yet is no event.
+            if field.reduce != Reduce::Counter || value != 0 {
+                self.0.push((field.name, value));
+            }
         }
     }
 }
@@ -30,12 +33,12 @@ impl Reports {
     }
 }
 
-/// What these keys of a `[[request]]` report over a round trip of 20 ms in two seconds; `None`
-/// where this machine has no live runs.
-fn reported(keys: &str) -> Option<Reports> {
+/// What an application of this kind with these keys reports over a round trip of 20 ms in two
+/// seconds; `None` where this machine has no live runs.
+fn reported(kind: &str, keys: &str) -> Option<Reports> {
     run(&format!(
         "up = [\"netem delay 10ms\", \"rate 20Mbit\"]\ndown = [\"netem delay 10ms\"]\n\
-         [[request]]\nname = \"api\"\nfrom = \"client\"\nto = \"server\"\n{keys}\n"
+         [[{kind}]]\nname = \"api\"\nfrom = \"client\"\nto = \"server\"\n{keys}\n"
     ))
 }
 
@@ -71,7 +74,7 @@ fn requests_are_answered_over_connections_that_are_kept_or_new() {
             2,
         ),
     ] {
-        let Some(reports) = reported(keys) else {
+        let Some(reports) = reported("request", keys) else {
             return;
         };
         let times = reports.of("response");
@@ -99,6 +102,64 @@ fn a_path_mtu_is_found_by_the_kernels_sockets_with_reports_of_the_path_and_witho
             assert_eq!(reports.of("found"), [1_400 - headers], "{ip}{silent}");
             let used: i64 = reports.of("ptb_used").iter().sum();
             assert_eq!(used, i64::from(silent.is_empty()), "{ip}{silent}");
+        }
+    }
+}
+
+#[test]
+fn every_kind_runs_over_the_machines_own_sockets() {
+    const MS: i64 = 1_000_000;
+    let own = "cc = \"kernel:cubic\"\n";
+    for (kind, keys, sample, least, count) in [
+        // Three half round trips, or four with a request.
+        (
+            "short",
+            "arrivals = \"every 50ms\"",
+            "completion",
+            30 * MS,
+            20,
+        ),
+        (
+            "short",
+            "arrivals = \"every 50ms\"\ndirection = \"down\"",
+            "completion",
+            40 * MS,
+            20,
+        ),
+        // A packet each 20 ms, one way.
+        ("call", "", "up_delay", 10 * MS, 60),
+        ("call", "media = \"video\"", "down_delay", 10 * MS, 40),
+        // The handshake, a document, and six objects over connections of which five are new.
+        (
+            "web",
+            "page = \"1x1000 6x1000\"\nthink = \"50ms\"",
+            "load",
+            80 * MS,
+            5,
+        ),
+        (
+            "video",
+            "ladder = \"1Mbit 2Mbit\"\nsegment = \"200ms\"\nstartup = \"200ms\"\nbuffer = \"1s\"",
+            "bitrate",
+            1_000_000,
+            5,
+        ),
+    ] {
+        let keys = match kind {
+            "call" => keys.to_owned(),
+            _ => format!("{own}{keys}"),
+        };
+        let Some(reports) = reported(kind, &keys) else {
+            return;
+        };
+        let values = reports.of(sample);
+        assert!(values.len() >= count, "{kind}: {keys}: {values:?}");
+        assert!(
+            values.iter().all(|value| *value >= least),
+            "{kind}: {keys}: {values:?}"
+        );
+        for lost in ["failed", "repeated", "up_lost", "down_lost"] {
+            assert!(reports.of(lost).is_empty(), "{kind}: {keys}: {lost}");
         }
     }
 }

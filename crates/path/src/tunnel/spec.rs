@@ -205,6 +205,9 @@ impl Kind for TunnelSpec {
             Self::Begins(TunnelWords { mtu: Some(mtu), .. }) => Some(MtuSpec {
                 mtu: *mtu,
                 silent: false,
+                limit: None,
+                says: None,
+                spoofs: None,
             }),
             _ => None,
         };

@@ -157,7 +157,8 @@ impl Check<'_> {
             return refuse(self.places.refuse(given, allowed));
         }
         if let Some(given) = &app.ecn {
-            return refuse(self.places.refuse(given, allowed));
+            let refusal = self.places.refuse(given, allowed);
+            return Err(refusal.with_help("`codepoint` sets the ECN field of its packets"));
         }
         if let Some(given) = &app.fast_open {
             return refuse(self.places.refuse(given, allowed));

@@ -1,34 +1,10 @@
 //! Applications that scenarios name by their kind: requests and their responses.
 
+use crate::rig::reports::Reports;
 use crate::rig::{Digest, dumbbell, flow, plan, run};
-use narrows_core::{EntityId, Event, EventSink, Source};
 use narrows_scenario::NameTable;
 use narrows_sim::Outcome;
 use narrows_units::Instant;
-
-/// What applications report.
-#[derive(Default)]
-struct Reports(Vec<(Instant, EntityId, &'static str, i64)>);
-
-impl EventSink for Reports {
-    fn record(&mut self, now: Instant, event: Event<'_>) {
-        if let Event::Telemetry {
-            source: Source::Entity(source),
-            field,
-            value,
-        } = event
-        {
-            self.0.push((now, source, field.name, value));
-        }
-    }
-}
-
-impl Reports {
-    fn of(&self, source: EntityId, name: &str) -> Vec<(Instant, i64)> {
-        let own = self.0.iter().filter(|r| r.1 == source && r.2 == name);
-        own.map(|r| (r.0, r.3)).collect()
-    }
-}
 
 fn request(name: &str, keys: &str) -> String {
     format!("[[request]]\nname = \"{name}\"\nfrom = \"client\"\nto = \"server\"\n{keys}\n")

@@ -1,6 +1,8 @@
 //! What the tests of whole runs share: plans from text, and sinks.
 #![allow(dead_code)] // each test file uses its part
 
+pub mod reports;
+
 use std::fmt::Write;
 
 use narrows_core::{
