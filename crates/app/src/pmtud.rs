@@ -477,7 +477,7 @@ mod tests {
             spec.set(name, value).expect(value);
         }
         let words = "pmtud search bisect stop 1 ptb off mtu 9000 probes 10 timer 15s \
-                     confirm never raise 1min";
+                     confirm never raise 60s";
         assert_eq!(spec.to_string(), words);
     }
 
