@@ -52,7 +52,7 @@ impl TextTable {
     /// The lines, each with its newline and without blanks at its end.
     pub fn render(&self) -> String {
         let width = |text: &str| text.chars().count();
-        let widths: Vec<usize> = self
+        let mut widths: Vec<usize> = self
             .columns
             .iter()
             .enumerate()
@@ -61,6 +61,13 @@ impl TextTable {
                 cells.map(|c| width(c)).max().unwrap_or(0).max(width(head))
             })
             .collect();
+        // A group's words end before those of the next begin.
+        for (i, (first, words)) in self.groups.iter().enumerate() {
+            let end = self.groups.get(i + 1).map_or(widths.len(), |next| next.0);
+            let columns = &widths[*first..end];
+            let wide = columns.iter().sum::<usize>() + GAP.len() * (columns.len() - 1);
+            widths[*first] += width(words).saturating_sub(wide);
+        }
         let mut text = String::new();
         if !self.groups.is_empty() {
             let mut line = String::new();
@@ -118,6 +125,22 @@ pub fn seconds(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_of_groups_do_not_run_into_each_other() {
+        let mut table = TextTable::new(&[
+            ("cell", Align::Left),
+            ("measured", Align::Right),
+            ("measured", Align::Right),
+        ]);
+        table.group(1, "meeting_p95_ms");
+        table.group(2, "late");
+        table.row(["a", "1", "2"].map(str::to_owned).to_vec());
+        let expected = "      meeting_p95_ms  late\n\
+                        cell        measured  measured\n\
+                        a                  1         2\n";
+        assert_eq!(table.render(), expected);
+    }
 
     #[test]
     fn seconds_are_rounded_for_people() {
