@@ -238,12 +238,12 @@ impl Kind for CallSpec {
     fn ends(&self, site: &Site) -> [Box<dyn App>; 2] {
         let up = self.direction != Direction::Down;
         let down = self.direction != Direction::Up;
-        let party = |end: SiteEnd, peer: SiteEnd, sends: bool, hears: Option<Fields>| Party {
+        let party = |end: SiteEnd, peer: SiteEnd, sends: bool, receives: Option<Fields>| Party {
             end,
             peer: peer.local,
             socket: None,
             speaker: sends.then(|| Speaker::new(self.media, site)),
-            listener: hears.map(|fields| Listener::new(*self, site.clone(), fields)),
+            listener: receives.map(|fields| Listener::new(*self, site.clone(), fields)),
             payload: Vec::new(),
         };
         let begins = party(site.from, site.to, up, down.then_some(DOWN));
@@ -311,7 +311,7 @@ impl Head {
 /// One end of a call.
 struct Party {
     end: SiteEnd,
-    /// The other end's address; of what was heard of it, where a box may have changed it.
+    /// The other end's address: from where it was last received, as a box may have changed it.
     peer: SocketAddr,
     socket: Option<SocketId>,
     speaker: Option<Speaker>,
@@ -347,7 +347,7 @@ impl App for Party {
             };
             self.peer = datagram.from;
             if let Some(listener) = &mut self.listener {
-                listener.hear(host, head, datagram.at);
+                listener.receive(host, head, datagram.at);
             }
         }
     }
@@ -436,7 +436,7 @@ struct Listener {
     /// Frames that are due in all.
     expected: u64,
     /// Frames not settled yet, of which the first has number `first`; those behind it of which
-    /// nothing was heard are missing.
+    /// nothing was received are missing.
     frames: VecDeque<Frame>,
     first: u64,
     /// Delays of the settled frames of the present window, in ms.
@@ -462,7 +462,7 @@ impl Listener {
         (self.first < self.expected).then_some(due)
     }
 
-    fn hear(&mut self, host: &mut dyn Sockets, head: Head, at: Instant) {
+    fn receive(&mut self, host: &mut dyn Sockets, head: Head, at: Instant) {
         // What is older than patience is lost, and nothing is newer than the last frame.
         if head.frame < self.first || head.frame >= self.expected {
             return;
@@ -530,7 +530,7 @@ impl Listener {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::AppSpec;
+    use crate::kind::testing::{refused_at, with};
 
     #[test]
     fn a_packet_reads_back_and_is_rtp() {
@@ -548,16 +548,16 @@ mod tests {
 
     #[test]
     fn words_print_back() {
-        let mut spec = AppSpec::new("call").expect("a kind");
-        for (name, value) in [
-            ("media", "video rate 1Mbit"),
-            ("direction", "up"),
-            ("codepoint", "ect1"),
-            ("deadline", "400ms"),
-            ("window", "2s"),
-        ] {
-            spec.set(name, value).expect(value);
-        }
+        let spec = with(
+            "call",
+            &[
+                ("media", "video rate 1Mbit"),
+                ("direction", "up"),
+                ("codepoint", "ect1"),
+                ("deadline", "400ms"),
+                ("window", "2s"),
+            ],
+        );
         let words = "call media video rate 1Mbit fps 30 key 10s times 5 direction up \
                      codepoint ect1 deadline 400ms window 2s";
         assert_eq!(spec.to_string(), words);
@@ -566,16 +566,15 @@ mod tests {
 
     #[test]
     fn wrong_values_are_refused_at_their_place() {
-        for (name, value, at) in [
-            ("media", "video fps 0", "0"),
-            ("direction", "left", "left"),
-            ("codepoint", "ce", "ce"),
-            ("deadline", "0s", "0s"),
-            ("window", "5", "5"),
-        ] {
-            let error = AppSpec::new("call").expect("a kind").set(name, value);
-            let error = error.expect_err(value);
-            assert_eq!(&value[error.span.clone()], at, "{value}: {error}");
-        }
+        refused_at(
+            "call",
+            &[
+                ("media", "video fps 0", "0"),
+                ("direction", "left", "left"),
+                ("codepoint", "ce", "ce"),
+                ("deadline", "0s", "0s"),
+                ("window", "5", "5"),
+            ],
+        );
     }
 }

@@ -21,37 +21,64 @@ const BPL: f64 = 25.1;
 /// knew: what comes later counts as lost. `packet_ms` of speech wait until a packet is full.
 /// The mean opinion score; `None` of an empty window.
 pub(crate) fn mos_of_window(delays: &[Option<f64>], packet_ms: f64) -> Option<f64> {
-    let played_after = |play: f64| {
-        let lost = delays.iter().map(|d| d.is_none_or(|d| d > play));
-        let (loss, burst) = loss_of(lost);
-        r(play + packet_ms, loss, burst)
-    };
     if delays.is_empty() {
         return None;
     }
-    let times = delays.iter().flatten().copied();
-    let best = times.map(played_after).fold(0.0, f64::max);
+    // From the shortest delay on, each time at which packets might be played: those that are
+    // there by then are no longer lost.
+    let mut arrivals: Vec<(f64, usize)> = (0..delays.len())
+        .filter_map(|n| delays[n].map(|delay| (delay, n)))
+        .collect();
+    arrivals.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut losses = Losses::of_all(delays.len());
+    let mut best = 0.0;
+    for together in arrivals.chunk_by(|a, b| a.0 == b.0) {
+        for (_, packet) in together {
+            losses.arrives(*packet);
+        }
+        let (loss, burst) = losses.in_bursts();
+        best = r(together[0].0 + packet_ms, loss, burst).max(best);
+    }
     Some(mos(best))
 }
 
-/// Per cent of packets that are lost, and BurstR: how much longer bursts of them are than
-/// those of losses that are independent (G.107 §7.5), not below 1.
-fn loss_of(lost: impl Iterator<Item = bool>) -> (f64, f64) {
-    let (mut packets, mut losses, mut bursts, mut before) = (0.0, 0.0, 0.0, false);
-    for lost in lost {
-        packets += 1.0;
-        if lost {
-            losses += 1.0;
-            bursts += if before { 0.0 } else { 1.0 };
+/// Which packets are lost.
+struct Losses {
+    lost: Vec<bool>,
+    losses: usize,
+    /// Runs of lost packets.
+    bursts: usize,
+}
+
+impl Losses {
+    fn of_all(packets: usize) -> Self {
+        Self {
+            lost: vec![true; packets],
+            losses: packets,
+            bursts: 1,
         }
-        before = lost;
     }
-    if losses == 0.0 {
-        return (0.0, 1.0);
+
+    /// A packet that was lost is not: it ends, shortens or splits a burst.
+    fn arrives(&mut self, packet: usize) {
+        let is_lost = |at: Option<usize>| at.and_then(|at| self.lost.get(at)).copied();
+        let before = is_lost(packet.checked_sub(1)).unwrap_or(false);
+        let behind = is_lost(packet.checked_add(1)).unwrap_or(false);
+        self.bursts = self.bursts + usize::from(before) + usize::from(behind) - 1;
+        self.losses -= 1;
+        self.lost[packet] = false;
     }
-    let part = losses / packets;
-    let burst = losses / bursts * (1.0 - part);
-    (100.0 * part, burst.max(1.0))
+
+    /// Per cent of packets that are lost, and BurstR: how much longer bursts of them are than
+    /// those of losses that are independent (G.107 §7.5), not below 1.
+    fn in_bursts(&self) -> (f64, f64) {
+        if self.losses == 0 {
+            return (0.0, 1.0);
+        }
+        let part = self.losses as f64 / self.lost.len() as f64;
+        let burst = self.losses as f64 / self.bursts as f64 * (1.0 - part);
+        (100.0 * part, burst.max(1.0))
+    }
 }
 
 /// The transmission rating R = 93.2 − Id − Ie,eff of G.711 (G.107 §7.1), after `delay` ms
@@ -85,6 +112,15 @@ mod tests {
             (measured - expected).abs() <= within,
             "{measured} for {expected}"
         );
+    }
+
+    fn loss_of(lost: impl Iterator<Item = bool>) -> (f64, f64) {
+        let lost: Vec<bool> = lost.collect();
+        let mut losses = Losses::of_all(lost.len());
+        for packet in (0..lost.len()).filter(|n| !lost[*n]) {
+            losses.arrives(packet);
+        }
+        losses.in_bursts()
     }
 
     #[test]
@@ -127,6 +163,11 @@ mod tests {
         let together = (0..100).map(|n| n < 10);
         assert_eq!(loss_of(together), (10.0, 9.0));
         assert_eq!(loss_of([false; 9].into_iter()), (0.0, 1.0));
+        // Two bursts of ten, and one of twenty of which the middle arrived.
+        let two = (0..100).map(|n| n / 10 == 1 || n / 10 == 4);
+        assert_eq!(loss_of(two), (20.0, 8.0));
+        let split = (0..100).map(|n| n < 21 && n != 10);
+        assert_eq!(loss_of(split), (20.0, 8.0));
     }
 
     #[test]

@@ -259,7 +259,7 @@ struct Answering {
     peer_closed: bool,
 }
 
-/// Answers requests; `complete` is told of each when all of it is here.
+/// Answers requests; calls `complete` with each when all of it has arrived.
 pub(crate) struct Server<F> {
     end: SiteEnd,
     complete: F,

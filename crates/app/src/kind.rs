@@ -257,3 +257,27 @@ mod tests {
         }
     }
 }
+
+#[cfg(test)]
+pub(crate) mod testing {
+    use crate::AppSpec;
+
+    /// An application of the kind `word` with these parameters.
+    pub(crate) fn with(word: &str, parameters: &[(&str, &str)]) -> AppSpec {
+        let mut spec = AppSpec::new(word).expect("a kind");
+        for (name, value) in parameters {
+            spec.set(name, value).expect(value);
+        }
+        spec
+    }
+
+    /// Each of these values of a parameter is refused at this part of it.
+    #[track_caller]
+    pub(crate) fn refused_at(word: &str, values: &[(&str, &str, &str)]) {
+        for (name, value, at) in values {
+            let error = AppSpec::new(word).expect("a kind").set(name, value);
+            let error = error.expect_err(value);
+            assert_eq!(&value[error.span.clone()], *at, "{value}: {error}");
+        }
+    }
+}

@@ -35,7 +35,7 @@ const KEY_TIMES: u32 = 5;
 
 pub(crate) const MEDIA: &str = "voice, or video [rate RATE] [fps NUMBER] [key TIME] [times NUMBER]";
 
-/// What is said or shown.
+/// What is sent: speech or pictures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Media {
     /// G.711: a packet each 20 ms.

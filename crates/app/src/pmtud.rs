@@ -460,22 +460,22 @@ impl App for Answerer {
 
 #[cfg(test)]
 mod tests {
-    use crate::AppSpec;
+    use crate::kind::testing::{refused_at, with};
 
     #[test]
     fn words_print_back() {
-        let mut spec = AppSpec::new("pmtud").expect("a kind");
-        for (name, value) in [
-            ("search", "bisect stop 1"),
-            ("ptb", "off"),
-            ("mtu", "9000"),
-            ("probes", "10"),
-            ("timer", "15s"),
-            ("confirm", "never"),
-            ("raise", "1min"),
-        ] {
-            spec.set(name, value).expect(value);
-        }
+        let spec = with(
+            "pmtud",
+            &[
+                ("search", "bisect stop 1"),
+                ("ptb", "off"),
+                ("mtu", "9000"),
+                ("probes", "10"),
+                ("timer", "15s"),
+                ("confirm", "never"),
+                ("raise", "1min"),
+            ],
+        );
         let words = "pmtud search bisect stop 1 ptb off mtu 9000 probes 10 timer 15s \
                      confirm never raise 60s";
         assert_eq!(spec.to_string(), words);
@@ -483,21 +483,20 @@ mod tests {
 
     #[test]
     fn wrong_values_are_refused_at_their_place() {
-        for (name, value, at) in [
-            ("search", "step", ""),
-            ("search", "step 0", "0"),
-            ("search", "upwards", "upwards"),
-            ("ptb", "yes", "yes"),
-            ("mtu", "67", "67"),
-            ("probes", "0", "0"),
-            ("timer", "slow", "slow"),
-            ("timer", "0s", "0s"),
-            ("confirm", "once", "once"),
-            ("raise", "0s", "0s"),
-        ] {
-            let error = AppSpec::new("pmtud").expect("a kind").set(name, value);
-            let error = error.expect_err(value);
-            assert_eq!(&value[error.span.clone()], at, "{value}: {error}");
-        }
+        refused_at(
+            "pmtud",
+            &[
+                ("search", "step", ""),
+                ("search", "step 0", "0"),
+                ("search", "upwards", "upwards"),
+                ("ptb", "yes", "yes"),
+                ("mtu", "67", "67"),
+                ("probes", "0", "0"),
+                ("timer", "slow", "slow"),
+                ("timer", "0s", "0s"),
+                ("confirm", "once", "once"),
+                ("raise", "0s", "0s"),
+            ],
+        );
     }
 }

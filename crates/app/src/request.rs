@@ -325,38 +325,37 @@ impl App for Client {
 
 #[cfg(test)]
 mod tests {
-    use crate::AppSpec;
+    use crate::kind::testing::{refused_at, with};
 
     #[test]
     fn words_print_back() {
-        let mut spec = AppSpec::new("request").expect("a kind");
-        for (name, value) in [
-            ("request", "1Kb"),
-            ("response", "1Mb"),
-            ("arrivals", "poisson 20ms"),
-            ("arrivals", "every 1s"),
-            ("connection", "new"),
-        ] {
-            spec.set(name, value).expect(value);
-        }
+        let spec = with(
+            "request",
+            &[
+                ("request", "1Kb"),
+                ("response", "1Mb"),
+                ("arrivals", "poisson 20ms"),
+                ("arrivals", "every 1s"),
+                ("connection", "new"),
+            ],
+        );
         let words = "request request 1Kb response 1Mb arrivals every 1s connection new";
         assert_eq!(spec.to_string(), words);
     }
 
     #[test]
     fn wrong_values_are_refused_at_their_place() {
-        for (name, value, at) in [
-            ("request", "23", "23"),
-            ("response", "-1", "-1"),
-            ("response", "1kb 2", "2"),
-            ("arrivals", "often", "often"),
-            ("arrivals", "think", ""),
-            ("arrivals", "poisson 0s", "0s"),
-            ("connection", "old", "old"),
-        ] {
-            let error = AppSpec::new("request").expect("a kind").set(name, value);
-            let error = error.expect_err(value);
-            assert_eq!(&value[error.span.clone()], at, "{value}: {error}");
-        }
+        refused_at(
+            "request",
+            &[
+                ("request", "23", "23"),
+                ("response", "-1", "-1"),
+                ("response", "1kb 2", "2"),
+                ("arrivals", "often", "often"),
+                ("arrivals", "think", ""),
+                ("arrivals", "poisson 0s", "0s"),
+                ("connection", "old", "old"),
+            ],
+        );
     }
 }

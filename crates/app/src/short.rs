@@ -358,21 +358,21 @@ impl App for Client {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::AppSpec;
+    use crate::kind::testing::{refused_at, with};
 
     #[test]
     fn words_print_back() {
-        let mut spec = AppSpec::new("short").expect("a kind");
-        for (name, value) in [
-            ("sizes", "lognormal mean 2Kb sigma 0.5"),
-            ("arrivals", "poisson 20ms"),
-            ("arrivals", "every 1ms"),
-            ("arrivals", "load 5Mbit"),
-            ("direction", "down"),
-            ("ideal", "rate 50Mbit rtt 20ms"),
-        ] {
-            spec.set(name, value).expect(value);
-        }
+        let spec = with(
+            "short",
+            &[
+                ("sizes", "lognormal mean 2Kb sigma 0.5"),
+                ("arrivals", "poisson 20ms"),
+                ("arrivals", "every 1ms"),
+                ("arrivals", "load 5Mbit"),
+                ("direction", "down"),
+                ("ideal", "rate 50Mbit rtt 20ms"),
+            ],
+        );
         let words = "short sizes lognormal mean 2Kb sigma 0.5 arrivals load 5Mbit \
                      direction down ideal rate 50Mbit rtt 20ms";
         assert_eq!(spec.to_string(), words);
@@ -380,21 +380,20 @@ mod tests {
 
     #[test]
     fn wrong_values_are_refused_at_their_place() {
-        for (name, value, at) in [
-            ("sizes", "list", ""),
-            ("sizes", "constant 0", "0"),
-            ("arrivals", "poisson 0s", "0s"),
-            ("arrivals", "load 0bit", "0bit"),
-            ("arrivals", "think 1s", "think"),
-            ("direction", "left", "left"),
-            ("ideal", "rate 0bit rtt 1ms", "0bit"),
-            ("ideal", "rate 1Mbit", ""),
-            ("ideal", "rtt 1ms", "rtt"),
-        ] {
-            let error = AppSpec::new("short").expect("a kind").set(name, value);
-            let error = error.expect_err(value);
-            assert_eq!(&value[error.span.clone()], at, "{value}: {error}");
-        }
+        refused_at(
+            "short",
+            &[
+                ("sizes", "list", ""),
+                ("sizes", "constant 0", "0"),
+                ("arrivals", "poisson 0s", "0s"),
+                ("arrivals", "load 0bit", "0bit"),
+                ("arrivals", "think 1s", "think"),
+                ("direction", "left", "left"),
+                ("ideal", "rate 0bit rtt 1ms", "0bit"),
+                ("ideal", "rate 1Mbit", ""),
+                ("ideal", "rtt 1ms", "rtt"),
+            ],
+        );
     }
 
     #[test]

@@ -502,7 +502,7 @@ impl App for Player {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::AppSpec;
+    use crate::kind::testing::{refused_at, with};
 
     fn at(ms: u64) -> Instant {
         Instant::ZERO + Duration::from_millis(ms)
@@ -533,17 +533,17 @@ mod tests {
 
     #[test]
     fn words_print_back() {
-        let mut spec = AppSpec::new("video").expect("a kind");
-        for (name, value) in [
-            ("ladder", "1Mbit 3Mbit"),
-            ("rule", "bola"),
-            ("segment", "2s"),
-            ("buffer", "60s"),
-            ("startup", "500ms"),
-            ("pace", "1.25"),
-        ] {
-            spec.set(name, value).expect(value);
-        }
+        let mut spec = with(
+            "video",
+            &[
+                ("ladder", "1Mbit 3Mbit"),
+                ("rule", "bola"),
+                ("segment", "2s"),
+                ("buffer", "60s"),
+                ("startup", "500ms"),
+                ("pace", "1.25"),
+            ],
+        );
         let words = "video ladder 1Mbit 3Mbit rule bola segment 2s buffer 60s startup 500ms \
                      pace 1.25";
         assert_eq!(spec.to_string(), words);
@@ -553,19 +553,18 @@ mod tests {
 
     #[test]
     fn wrong_values_are_refused_at_their_place() {
-        for (name, value, at) in [
-            ("ladder", "best", "best"),
-            ("ladder", "2Mbit 1Mbit", "1Mbit"),
-            ("rule", "random", "random"),
-            ("segment", "0s", "0s"),
-            ("buffer", "0s", "0s"),
-            ("startup", "4", "4"),
-            ("pace", "0.5", "0.5"),
-            ("pace", "on", "on"),
-        ] {
-            let error = AppSpec::new("video").expect("a kind").set(name, value);
-            let error = error.expect_err(value);
-            assert_eq!(&value[error.span.clone()], at, "{value}: {error}");
-        }
+        refused_at(
+            "video",
+            &[
+                ("ladder", "best", "best"),
+                ("ladder", "2Mbit 1Mbit", "1Mbit"),
+                ("rule", "random", "random"),
+                ("segment", "0s", "0s"),
+                ("buffer", "0s", "0s"),
+                ("startup", "4", "4"),
+                ("pace", "0.5", "0.5"),
+                ("pace", "on", "on"),
+            ],
+        );
     }
 }

@@ -362,7 +362,7 @@ impl App for Browser {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::AppSpec;
+    use crate::kind::testing::{refused_at, with};
 
     #[test]
     fn the_desktop_page_is_the_median_of_the_web_almanac() {
@@ -380,35 +380,34 @@ mod tests {
 
     #[test]
     fn words_print_back() {
-        let mut spec = AppSpec::new("web").expect("a kind");
-        for (name, value) in [
-            ("page", "1x30Kb 8x10Kb+12x25001b 1x1b"),
-            ("connections", "1"),
-            ("think", "1s"),
-        ] {
-            spec.set(name, value).expect(value);
-        }
+        let spec = with(
+            "web",
+            &[
+                ("page", "1x30Kb 8x10Kb+12x25001b 1x1b"),
+                ("connections", "1"),
+                ("think", "1s"),
+            ],
+        );
         let words = "web page 1x30Kb 8x10Kb+12x25001b 1x1b connections 1 think 1s";
         assert_eq!(spec.to_string(), words);
     }
 
     #[test]
     fn wrong_values_are_refused_at_their_place() {
-        for (name, value, at) in [
-            ("page", "mobile", "mobile"),
-            ("page", "0x10kb", "0x10kb"),
-            ("page", "1x0b", "1x0b"),
-            ("page", "1x1kb 3", "3"),
-            ("page", "1x1kb 3x1kb+", "3x1kb+"),
-            ("page", "9999999x1kb", "9999999x1kb"),
-            ("page", "desktop 1x1kb", "1x1kb"),
-            ("connections", "0", "0"),
-            ("connections", "257", "257"),
-            ("think", "0s", "0s"),
-        ] {
-            let error = AppSpec::new("web").expect("a kind").set(name, value);
-            let error = error.expect_err(value);
-            assert_eq!(&value[error.span.clone()], at, "{value}: {error}");
-        }
+        refused_at(
+            "web",
+            &[
+                ("page", "mobile", "mobile"),
+                ("page", "0x10kb", "0x10kb"),
+                ("page", "1x0b", "1x0b"),
+                ("page", "1x1kb 3", "3"),
+                ("page", "1x1kb 3x1kb+", "3x1kb+"),
+                ("page", "9999999x1kb", "9999999x1kb"),
+                ("page", "desktop 1x1kb", "1x1kb"),
+                ("connections", "0", "0"),
+                ("connections", "257", "257"),
+                ("think", "0s", "0s"),
+            ],
+        );
     }
 }

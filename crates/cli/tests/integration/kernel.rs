@@ -8,7 +8,7 @@ mod queues;
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
 use crate::machine_rig::{one_flow, soon, text};
@@ -40,6 +40,18 @@ fn program(dir: &Path, words: &[&str]) -> Command {
 
 fn narrows(dir: &Path, words: &[&str]) -> Output {
     program(dir, words).output().expect("narrows runs")
+}
+
+/// The cells of a campaign in the kernel, below the folder. Whether its runs are long enough to
+/// trust is for the verdict.
+fn cells_of(campaign: &str) -> (tempfile::TempDir, PathBuf) {
+    let dir = tempfile::tempdir().expect("a folder");
+    let words = ["campaign", campaign, "--engine", "kernel", "--out", "out"];
+    let ran = narrows(dir.path(), &words);
+    let printed = text(&ran.stderr);
+    assert!(matches!(ran.status.code(), Some(0 | 3)), "{printed}");
+    let cells = dir.path().join("out/cells");
+    (dir, cells)
 }
 
 const RUN: [&str; 6] = ["run", "two.toml", "--engine", "kernel", "--out", "out"];

@@ -8,8 +8,7 @@ use narrows_aqm::replay::{Difference, Known, Open, Recorded, Wire, departures, r
 use narrows_aqm::{LinkFacts, QueueSpec};
 use narrows_units::{Duration, Rate};
 
-use super::{has_kernel, narrows};
-use crate::machine_rig::text;
+use super::{cells_of, has_kernel};
 
 const CAMPAIGN: &str = include_str!("../../../../../catalog/kernel/queues.toml");
 
@@ -137,25 +136,11 @@ fn each_queue_does_with_each_packet_what_that_of_linux_does() {
     if !has_kernel("queues in a kernel in virtual time") {
         return;
     }
-    let dir = tempfile::tempdir().expect("a folder");
-    let ran = narrows(
-        dir.path(),
-        &[
-            "campaign",
-            "kernel/queues",
-            "--engine",
-            "kernel",
-            "--out",
-            "out",
-        ],
-    );
-    let printed = text(&ran.stderr);
-    // Whether ten seconds are enough to trust is for the verdict.
-    assert!(matches!(ran.status.code(), Some(0 | 3)), "{printed}");
+    let (_dir, cells) = cells_of("kernel/queues");
     let mut wrong = Vec::new();
     for (queue, words) in queues() {
         for load in ["light", "heavy"] {
-            let cell = dir.path().join("out/cells").join(queue).join(load);
+            let cell = cells.join(queue).join(load);
             if let Some(complaint) = complaint(&cell, queue, words) {
                 wrong.push(format!("{queue}/{load}: {complaint}"));
             }
