@@ -379,7 +379,143 @@ impl<F: FnMut(&mut dyn Sockets, Ask) + Send> App for Server<F> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+    use narrows_core::{ConnectionError, Datagram, Event, Relayed};
+
     use super::*;
+
+    const HERE: SiteEnd = SiteEnd {
+        profile: Profile(0),
+        local: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 80),
+    };
+
+    /// A host of connections over which requests came.
+    #[derive(Default)]
+    struct Host {
+        accepted: Option<SocketId>,
+        arrived: VecDeque<u8>,
+        opened: u32,
+        closed: Vec<SocketId>,
+    }
+
+    impl Sockets for Host {
+        fn now(&self) -> Instant {
+            Instant::ZERO
+        }
+        fn record(&mut self, _: Event<'static>) {}
+        fn wake_at(&mut self, _: Option<Instant>) {}
+        fn connect(
+            &mut self,
+            _: Profile,
+            _: Option<SocketAddr>,
+            _: SocketAddr,
+        ) -> Result<SocketId, SocketError> {
+            self.opened += 1;
+            Ok(SocketId(self.opened))
+        }
+        fn listen(&mut self, _: Profile, _: SocketAddr, _: u32) -> Result<SocketId, SocketError> {
+            Ok(SocketId(0))
+        }
+        fn accept(&mut self, _: SocketId) -> Option<(SocketId, SocketAddr)> {
+            self.accepted.take().map(|socket| (socket, HERE.local))
+        }
+        fn bind(&mut self, _: Profile, _: SocketAddr) -> Result<SocketId, SocketError> {
+            unreachable!("connections only")
+        }
+        fn is_own(&self, _: IpAddr) -> bool {
+            false
+        }
+        fn read(&mut self, _: SocketId, most: u64, into: Option<&mut Vec<u8>>) -> u64 {
+            let read = self.arrived.len().min(most as usize);
+            let bytes = self.arrived.drain(..read);
+            match into {
+                Some(into) => into.extend(bytes),
+                None => drop(bytes),
+            }
+            read as u64
+        }
+        fn relay(&mut self, _: SocketId, _: SocketId, _: u64, _: &mut CountedBytes) -> Relayed {
+            unreachable!("nothing is relayed")
+        }
+        fn write(&mut self, _: SocketId, data: Data<'_>) -> u64 {
+            data.len()
+        }
+        fn want_room(&mut self, _: SocketId, _: bool) {}
+        fn shut_down(&mut self, _: SocketId) {}
+        fn reset(&mut self, _: SocketId) {}
+        fn close(&mut self, socket: SocketId) {
+            self.closed.push(socket);
+        }
+        fn send_to(
+            &mut self,
+            _: SocketId,
+            _: SocketAddr,
+            _: &[u8],
+            _: u32,
+        ) -> Result<(), SocketError> {
+            unreachable!("connections only")
+        }
+        fn receive_from(&mut self, _: SocketId, _: &mut Vec<u8>) -> Option<Datagram> {
+            None
+        }
+    }
+
+    const ASK: Ask = Ask {
+        request: 100,
+        response: 1000,
+        issued: Instant::ZERO,
+        last: false,
+    };
+
+    #[test]
+    fn a_server_keeps_nothing_of_connections_that_ended() {
+        let mut host = Host::default();
+        let mut complete = 0;
+        let mut server = Server::new(HERE, |_: &mut dyn Sockets, _| complete += 1);
+        for (n, end) in [
+            SocketEvent::PeerClosed,
+            SocketEvent::Broken(ConnectionError::Reset),
+            SocketEvent::Broken(ConnectionError::TimedOut),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let socket = SocketId(1 + n as u32);
+            host.accepted = Some(socket);
+            server.on_event(SocketId(0), SocketEvent::Incoming, &mut host);
+            host.arrived.extend(ASK.to_bytes());
+            host.arrived.extend([0; 100 - Ask::LEN as usize]);
+            server.on_event(socket, SocketEvent::Readable, &mut host);
+            assert_eq!((server.connections.len(), host.closed.len()), (1, n));
+            server.on_event(socket, end, &mut host);
+            assert_eq!(server.connections.len(), 0, "{end:?}");
+            assert_eq!(host.closed.last(), Some(&socket), "{end:?}");
+        }
+        drop(server);
+        assert_eq!(complete, 3);
+    }
+
+    #[test]
+    fn a_client_keeps_nothing_of_connections_that_ended_and_says_what_was_lost() {
+        let mut host = Host::default();
+        let mut exchanges = Exchanges::new();
+        for end in [
+            SocketEvent::PeerClosed,
+            SocketEvent::Broken(ConnectionError::Reset),
+        ] {
+            let socket = exchanges.open(&mut host, Profile(0), &HERE).expect("opens");
+            exchanges.ask(&mut host, socket, ASK, "first");
+            exchanges.ask(&mut host, socket, ASK, "second");
+            host.arrived.extend([0; 1_500]);
+            let over = exchanges.on_event(&mut host, socket, SocketEvent::Readable);
+            assert_eq!(over, [Over::Answered("first")], "{end:?}");
+            let over = exchanges.on_event(&mut host, socket, end);
+            assert_eq!(over, [Over::Lost("second")], "{end:?}");
+            assert_eq!((exchanges.connections(), exchanges.awaited()), (0, 0));
+            assert_eq!(host.closed.last(), Some(&socket));
+        }
+    }
 
     #[test]
     fn what_a_request_begins_with_reads_back() {

@@ -125,6 +125,19 @@ mod tests {
     }
 
     #[test]
+    fn a_socket_gives_back_only_what_it_was_given() {
+        let mut table = Table::default();
+        let (local, near) = (at("10.0.0.1:80"), at("10.0.0.2:9"));
+        assert!(table.bind(ip::TCP, local, 1));
+        assert!(table.connect(ip::TCP, local, near, 2));
+        table.remove(ip::TCP, local, None, 2);
+        table.remove(ip::TCP, local, Some(near), 1);
+        let find = |remote| table.find(ip::TCP, 80, remote);
+        assert_eq!(find(near), Some(Found::Connected(2)));
+        assert_eq!(find(at("10.0.0.3:9")), Some(Found::Bound(1)));
+    }
+
+    #[test]
     fn protocols_and_versions_of_ip_have_ports_of_their_own() {
         let mut table = Table::default();
         assert!(table.bind(ip::TCP, at("10.0.0.1:9"), 1));

@@ -418,6 +418,23 @@ fn an_error_about_an_outer_packet_reaches_the_sender_inside_and_an_mtu_the_tunne
 }
 
 #[test]
+fn an_error_about_a_packet_that_is_not_of_the_tunnel_changes_nothing() {
+    let router = "198.51.100.1".parse().unwrap();
+    let message = Icmp::TooBig { mtu: 1300 };
+    // From this end, but not to the other one.
+    for other in ["198.51.100.9:4000", "10.0.0.2:80"] {
+        let mut pair = Pair::new("tunnel fou");
+        let quoted = datagram(&format!("{}:5555", OWN[0]), other, 1400);
+        let mut error = Vec::new();
+        message.report(&mut error, router, &quoted, 0).unwrap();
+        let error = pair.packet(&error, 0);
+        assert!(pair.push(NEAR_ID, DOWN, error).is_empty(), "{other}");
+        assert_eq!(pair.causes(), [DropCause::Unreachable], "{other}");
+        assert_eq!(pair.enter(&datagram(A, B, 1472), 0).len(), 1500, "{other}");
+    }
+}
+
+#[test]
 fn what_is_not_the_tunnels_passes_and_what_cannot_be_read_does_not() {
     let mut pair = Pair::new("tunnel ipsec");
     let other = pair.packet(&datagram(A, B, 100), 0);
