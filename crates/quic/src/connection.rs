@@ -389,6 +389,14 @@ impl Connection {
         self.end(QuicEvent::Closed);
     }
 
+    /// Whether nothing that is still on its way is for it: not while it closes or drains, three
+    /// probe timeouts long (RFC 9000 §10.2), in which late packets are answered with the close
+    /// or passed over.
+    pub fn is_drained(&self) -> bool {
+        let drained = |(_, c): &(_, quinn_proto::Connection)| c.is_drained();
+        self.inner.as_ref().is_none_or(drained)
+    }
+
     /// A sample of the sender, as [`ControllerWatch::sample`] gives it.
     pub fn sample(&self) -> FlowSample {
         let Some((_, connection)) = &self.inner else {

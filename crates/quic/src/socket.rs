@@ -18,6 +18,8 @@ pub struct Socket {
     events: VecDeque<EndpointEvent>,
     /// The application has ended its stream, which was not possible yet.
     ending: bool,
+    /// The application has closed the connection, or knows that the other end's stream ended.
+    told: bool,
     over: bool,
 }
 
@@ -28,6 +30,7 @@ impl Socket {
             connection,
             events: VecDeque::new(),
             ending: false,
+            told: false,
             over: false,
         }
     }
@@ -47,7 +50,11 @@ impl Socket {
                 }
                 QuicEvent::Closed => {
                     self.over = true;
-                    continue;
+                    // Nothing more comes, the end of the stream neither.
+                    if std::mem::replace(&mut self.told, true) {
+                        continue;
+                    }
+                    SocketEvent::PeerClosed
                 }
                 QuicEvent::RttSample(rtt) => {
                     self.events.push_back(EndpointEvent::Rtt(rtt));
@@ -115,7 +122,7 @@ impl Endpoint for Socket {
 
     fn read(&mut self, most: u64, into: Option<&mut Vec<u8>>) -> u64 {
         let (bytes, ended) = self.connection.read(most, into);
-        if ended {
+        if ended && !std::mem::replace(&mut self.told, true) {
             let closed = EndpointEvent::Socket(SocketEvent::PeerClosed);
             self.events.push_back(closed);
         }
@@ -128,15 +135,16 @@ impl Endpoint for Socket {
     }
 
     fn close(&mut self, now: Instant) {
+        self.told = true;
         self.connection.close(now);
     }
 
     fn abort(&mut self, now: Instant) {
-        self.connection.close(now);
+        self.close(now);
     }
 
     fn is_closed(&self) -> bool {
-        self.over
+        self.over && self.connection.is_drained()
     }
 
     fn sample(&self, _: Instant) -> FlowSample {
