@@ -66,6 +66,9 @@ choices! {
         TooBig,
         /// Below a receiver's window against replayed packets, or a second time in it.
         Replay,
+        /// It reached its host, where no socket takes it: a port that is closed, or one that
+        /// was closed while the packet was on its way (Linux's `SKB_DROP_REASON_NO_SOCKET`).
+        NoSocket,
     }
 }
 

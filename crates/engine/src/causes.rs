@@ -77,4 +77,7 @@ counts! {
     /// Below a window against replayed packets.
     #[serde(default)]
     replay of Replay;
+    /// No socket at the host that it was for.
+    #[serde(default)]
+    no_socket of NoSocket;
 }

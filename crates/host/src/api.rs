@@ -4,21 +4,25 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
 use narrows_core::{
-    CountedBytes, Data, Datagram, DatagramError, Event, FlowId, FlowSample, Profile, Relayed, Role,
-    SocketError, SocketId, Sockets,
+    CountedBytes, Data, Datagram, DatagramError, Event, FlowId, FlowSample, Profile, Reduce,
+    Relayed, Role, SocketError, SocketId, Sockets, TelemetryField,
 };
 use narrows_units::Instant;
 use narrows_wire::Ecn;
 
 use crate::address::Addressing;
 use crate::hosts::{Hosts, Net};
+use crate::ports;
 use crate::profile::Transport;
 use crate::socket::{Kind, Socket};
 
-/// First of the ports that connections get which name none (Linux's
-/// `net.ipv4.ip_local_port_range`, its end likewise). The plan's flows have fixed ones.
-const FIRST_PORT: u16 = 32_768;
-const LAST_PORT: u16 = 60_999;
+/// Connections that could not be opened because the host had no local port left.
+const NO_PORT: TelemetryField = TelemetryField::new(
+    "no_port",
+    "",
+    "connections that were not opened, as the host had no local port left",
+    Reduce::Counter,
+);
 
 /// What application `app` may do on its host.
 pub(crate) struct Api<'h, 'n> {
@@ -49,21 +53,32 @@ impl Api<'_, '_> {
         }
     }
 
-    /// A port that no socket has, nor a flow of the plan: downwards, each after the one that was
-    /// given out last, so that a port is not used again soon.
+    /// A free port for a connection to `remote`, which no flow of the plan has: downwards, each
+    /// after the one that was given out last, so that a port is not used again soon. One in
+    /// TIME-WAIT to the same address is not free (`net.ipv4.tcp_tw_reuse` is 2: over loopback
+    /// only, which no path here is).
     fn free_port(&mut self, protocol: u8, remote: SocketAddr) -> Option<SocketAddr> {
-        let first = FIRST_PORT.saturating_add(self.hosts.flow_ports);
+        let first = ports::FIRST.saturating_add(self.hosts.flow_ports);
         let index = self.node();
         let node = &mut self.hosts.nodes[index];
-        let last = match node.next_port {
-            port if (first..=LAST_PORT).contains(&port) => port,
-            _ => LAST_PORT,
+        let from = match node.next_port {
+            port if (first..=ports::LAST).contains(&port) => port,
+            _ => ports::LAST,
         };
-        let ports = (first..=last).rev().chain((last + 1..=LAST_PORT).rev());
-        let mut addresses = ports.map(|port| node.address(remote.ip(), port));
-        let free = addresses.find(|at| !node.table.is_used(protocol, *at))?;
-        node.next_port = free.port() - 1;
-        Some(free)
+        let port = node.table.free_port(protocol, remote, first, from)?;
+        node.next_port = port - 1;
+        Some(node.address(remote.ip(), port))
+    }
+
+    /// Counts a connection for which there was no port.
+    fn no_port(&mut self) {
+        let host = self.hosts.nodes[self.node()].entity;
+        let event = Event::Telemetry {
+            source: host.into(),
+            field: NO_PORT,
+            value: 1,
+        };
+        self.net.sink.record(self.net.now, event);
     }
 
     fn bound(
@@ -127,16 +142,17 @@ impl Sockets for Api<'_, '_> {
             return Err(SocketError::Unreachable(remote));
         }
         let protocol = self.hosts.profile(profile).protocol();
-        let local = match local {
-            Some(local) => local,
-            None => self
-                .free_port(protocol, remote)
-                .ok_or(SocketError::NoPort)?,
-        };
+        let given = local.or_else(|| self.free_port(protocol, remote));
         let (role, index) = (Role::Initiator, profile.0 as usize);
-        let s = self
-            .hosts
-            .stream(self.net, node, index, role, local, remote)?;
+        let opened = given.ok_or(SocketError::NoPort).and_then(|local| {
+            let hosts = &mut *self.hosts;
+            hosts.stream(self.net, node, index, role, local, remote)
+        });
+        // A machine's own stack may still have a port that is free here.
+        if let (None, Err(SocketError::NoPort | SocketError::AddressInUse(_))) = (local, &opened) {
+            self.no_port();
+        }
+        let s = opened?;
         if let Some(socket) = &mut self.hosts.sockets[s as usize] {
             socket.app = Some(self.app);
             if let Some(stream) = socket.stream() {

@@ -112,7 +112,7 @@ impl Hosts {
         });
         let Some((error, quote, remote, socket)) = found else {
             let entity = self.nodes[node].entity;
-            self.drop_packet(net, entity, packet, DropCause::Unreachable);
+            self.drop_packet(net, entity, packet, DropCause::NoSocket);
             return;
         };
         let (Found::Connected(s) | Found::Bound(s)) = socket;

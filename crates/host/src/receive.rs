@@ -8,6 +8,7 @@ use narrows_wire::{Icmp, checksum, ip, udp};
 use crate::address::Addressing;
 use crate::hosts::{Hosts, Net};
 use crate::icmp::is_icmp;
+use crate::profile::Transport;
 use crate::socket::{DATAGRAM_BUFFER, Kind};
 use crate::table::Found;
 
@@ -93,6 +94,8 @@ impl Hosts {
             return;
         };
         let node = socket.node;
+        let transport = &self.profiles[socket.profile].options.transport;
+        let quic = matches!(transport, Transport::Quic(..));
         match &mut socket.kind {
             Kind::Datagrams {
                 received,
@@ -115,10 +118,10 @@ impl Hosts {
                     });
                 }
             }
-            Kind::Listener { .. } if !opens(&packet, addressing) => {
-                if is_dropped(&packet, addressing) {
+            Kind::Listener { .. } if !opens(&packet, addressing, quic) => {
+                if quic || is_dropped(&packet, addressing) {
                     let entity = self.nodes[node].entity;
-                    self.drop_packet(net, entity, packet, DropCause::Unreachable);
+                    self.drop_packet(net, entity, packet, DropCause::NoSocket);
                 } else {
                     self.refuse(net, node, addressing, packet);
                 }
@@ -164,7 +167,7 @@ impl Hosts {
             self.report_error(net, node, Icmp::PortUnreachable, &packet);
         }
         let entity = self.nodes[node].entity;
-        self.drop_packet(net, entity, packet, DropCause::Unreachable);
+        self.drop_packet(net, entity, packet, DropCause::NoSocket);
         if let Some(reset) = reset {
             match self.hop(node, addressing.source.ip()) {
                 Some(hop) => self.send(net, node, hop, Role::Responder, reset, None),
@@ -175,11 +178,17 @@ impl Hosts {
 }
 
 /// Whether a packet may open a connection: a SYN without ACK or RST (RFC 9293
-/// §3.10.7.2) or, as in Linux, FIN; and any datagram, as transports over UDP decide for
-/// themselves.
-fn opens(packet: &Packet, addressing: &Addressing) -> bool {
+/// §3.10.7.2) or, as in Linux, FIN; of QUIC one with a long header (RFC 8999 §5.1), as what
+/// comes late for a connection that is forgotten has a short one; and any other datagram, as
+/// modelled transports decide for themselves.
+fn opens(packet: &Packet, addressing: &Addressing, quic: bool) -> bool {
+    const LONG: u8 = 0x80;
     if addressing.protocol != ip::TCP {
-        return packet.bytes.len() >= addressing.above + udp::HEADER_LEN;
+        let payload = addressing.above + udp::HEADER_LEN;
+        return match packet.bytes.get(payload) {
+            Some(first) => !quic || first & LONG != 0,
+            None => !quic && packet.bytes.len() >= payload,
+        };
     }
     let decide = TcpFlags::SYN | TcpFlags::ACK | TcpFlags::RST | TcpFlags::FIN;
     flags(packet, addressing).is_some_and(|flags| flags & decide == TcpFlags::SYN)
@@ -227,7 +236,7 @@ mod tests {
             fields.write(&mut packet.bytes, source, destination, &[], 0);
             let addressing = Addressing::of(&packet.bytes).unwrap();
             (
-                opens(&packet, &addressing),
+                opens(&packet, &addressing, false),
                 is_dropped(&packet, &addressing),
             )
         };
@@ -245,5 +254,32 @@ mod tests {
         ] {
             assert_eq!(judge(bits), expected, "{bits:#b}");
         }
+    }
+
+    /// What is late for a connection of QUIC that is forgotten begins with a short header.
+    #[test]
+    fn a_listener_of_quic_begins_a_connection_for_long_headers_alone() {
+        let opened = |first: &[u8], quic: bool| {
+            let header = IpFields {
+                source: [10, 0, 0, 1].into(),
+                destination: [10, 0, 0, 2].into(),
+                traffic_class: 0,
+                ttl: 64,
+                protocol: ip::UDP,
+                ident: 0,
+            };
+            let mut packet = narrows_core::PacketPool::new().take(Instant::ZERO, None);
+            header.write(&mut packet.bytes, udp::HEADER_LEN + first.len());
+            packet.bytes.extend_from_slice(&[0; udp::HEADER_LEN]);
+            packet.bytes.extend_from_slice(first);
+            let addressing = Addressing::of(&packet.bytes).unwrap();
+            opens(&packet, &addressing, quic)
+        };
+        let (long, short) = ([0xc3, 0, 0, 0, 1], [0x43, 0, 0, 0, 1]);
+        assert!(opened(&long, true));
+        assert!(!opened(&short, true));
+        assert!(!opened(&[], true));
+        assert!(opened(&short, false), "of modelled transports any may");
+        assert!(opened(&[], false));
     }
 }

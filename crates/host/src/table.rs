@@ -3,6 +3,10 @@
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
+use narrows_wire::ip;
+
+use crate::ports::{self, Ports};
+
 /// What a lookup finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
@@ -22,6 +26,18 @@ pub struct Table {
     bound: BTreeMap<u32, u32>,
     /// By these and the remote address.
     connected: BTreeMap<(u32, SocketAddr), u32>,
+    /// Ports of connections by [`Scope`], from the first time that one was asked for there.
+    taken: BTreeMap<Scope, Ports>,
+}
+
+/// Protocol and version of IP, as a key without a port, and of TCP the remote address: as in
+/// Linux, connections to different servers may have the same port (`__inet_check_established`),
+/// while a UDP port is one socket's (`udp_lib_get_port`).
+type Scope = (u32, Option<SocketAddr>);
+
+fn scope(protocol: u8, remote: SocketAddr) -> Scope {
+    let base = key(protocol, remote.is_ipv6(), 0);
+    (base, (protocol == ip::TCP).then_some(remote))
 }
 
 /// The first address in their order.
@@ -51,7 +67,45 @@ impl Table {
         let key = (key(protocol, local.is_ipv6(), local.port()), remote);
         let free = !self.connected.contains_key(&key);
         self.connected.entry(key).or_insert(socket);
+        if let Some(taken) = self.taken.get_mut(&scope(protocol, remote)) {
+            taken.set(local.port(), true);
+        }
         free
+    }
+
+    /// The highest free port for a connection to `remote`, from `from` down to `first`, and if
+    /// there is none there, from the end of the range down to `from`.
+    pub fn free_port(
+        &mut self,
+        protocol: u8,
+        remote: SocketAddr,
+        first: u16,
+        from: u16,
+    ) -> Option<u16> {
+        let scope = scope(protocol, remote);
+        let taken = self.taken.entry(scope).or_insert_with(|| {
+            let (base, whose) = scope;
+            let of = |port: u16| base | u32::from(port);
+            let connected = self
+                .connected
+                .range((of(ports::FIRST), FIRST)..(of(ports::LAST) + 1, FIRST));
+            let mut taken = Ports::default();
+            for ((key, remote), _) in connected {
+                if whose.is_none_or(|whose| whose == *remote) {
+                    taken.set(*key as u16, true);
+                }
+            }
+            taken
+        });
+        for (low, mut high) in [(first, from), (from.saturating_add(1), ports::LAST)] {
+            while let Some(port) = taken.highest_free(low, high) {
+                if !self.bound.contains_key(&(scope.0 | u32::from(port))) {
+                    return Some(port);
+                }
+                high = port - 1;
+            }
+        }
+        None
     }
 
     /// Takes back what was given to `socket` at `local`, of one that is connected with
@@ -69,6 +123,11 @@ impl Table {
                 let given = self.connected.get(&(key, remote));
                 if given == Some(&socket) {
                     self.connected.remove(&(key, remote));
+                    let scope = scope(protocol, remote);
+                    let free = scope.1.is_some() || !self.is_connected(key);
+                    if let Some(taken) = self.taken.get_mut(&scope).filter(|_| free) {
+                        taken.set(local.port(), false);
+                    }
                 }
             }
             None => {
@@ -79,11 +138,10 @@ impl Table {
         }
     }
 
-    /// Whether any socket has `local`.
-    pub fn is_used(&self, protocol: u8, local: SocketAddr) -> bool {
-        let key = key(protocol, local.is_ipv6(), local.port());
+    /// Whether any connection has the port of `key`.
+    fn is_connected(&self, key: u32) -> bool {
         let mut connected = self.connected.range((key, FIRST)..(key + 1, FIRST));
-        self.bound.contains_key(&key) || connected.next().is_some()
+        connected.next().is_some()
     }
 
     /// Whose a packet from `remote` to the local `port` is.
@@ -121,7 +179,53 @@ mod tests {
         assert_eq!(find(&table, near), Some(Found::Bound(1)));
         table.remove(ip::TCP, local, None, 1);
         assert_eq!(find(&table, near), None);
-        assert!(!table.is_used(ip::TCP, local));
+    }
+
+    #[test]
+    fn a_port_is_free_until_the_last_one_is_taken_and_again_when_one_is_given_back() {
+        let (near, far) = (at("10.0.0.2:80"), at("10.0.0.3:80"));
+        let local = |port| SocketAddr::new([10, 0, 0, 1].into(), port);
+        // Two connections were there before the first port was asked for.
+        let (first, last) = (ports::LAST - 200, ports::LAST);
+        for protocol in [ip::TCP, ip::UDP] {
+            let mut table = Table::default();
+            assert!(table.connect(protocol, local(last), near, 1));
+            assert!(table.connect(protocol, local(last - 1), far, 2));
+            assert!(table.bind(protocol, local(last - 3), 3));
+            let mut from = last;
+            let mut given = Vec::new();
+            while let Some(port) = table.free_port(protocol, near, first, from) {
+                assert!(table.connect(protocol, local(port), near, 10), "{port}");
+                given.push(port);
+                from = port - 1;
+            }
+            let mut expected: Vec<u16> = (first..last).rev().filter(|p| *p != last - 3).collect();
+            if protocol == ip::UDP {
+                // What is another's to anybody is taken.
+                expected.retain(|p| *p != last - 1);
+            }
+            assert_eq!(given, expected);
+            let to_far = table.free_port(protocol, far, first, last);
+            assert_eq!(to_far, (protocol == ip::TCP).then_some(last));
+            table.remove(protocol, local(last - 7), Some(near), 10);
+            let again = table.free_port(protocol, near, first, last - 50);
+            assert_eq!(again, Some(last - 7), "beyond where the search began");
+        }
+    }
+
+    #[test]
+    fn a_udp_port_that_two_connections_have_is_free_when_both_are_gone() {
+        let mut table = Table::default();
+        let local = SocketAddr::new([10, 0, 0, 1].into(), ports::LAST);
+        let (near, far) = (at("10.0.0.2:80"), at("10.0.0.3:80"));
+        let free = |table: &mut Table| table.free_port(ip::UDP, far, ports::FIRST, ports::LAST);
+        assert_eq!(free(&mut table), Some(ports::LAST));
+        assert!(table.connect(ip::UDP, local, near, 1));
+        assert!(table.connect(ip::UDP, local, far, 2));
+        table.remove(ip::UDP, local, Some(near), 1);
+        assert_eq!(free(&mut table), Some(ports::LAST - 1));
+        table.remove(ip::UDP, local, Some(far), 2);
+        assert_eq!(free(&mut table), Some(ports::LAST));
     }
 
     #[test]

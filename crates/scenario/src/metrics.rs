@@ -10,7 +10,7 @@ use narrows_core::{Reduce, TelemetryField};
 
 use crate::plan::Plan;
 pub(crate) use list::TECHNIQUES;
-use list::{APP, ELEMENT, FLOW, MARK, OBSERVER, PROBE, QUEUE, RUN, WINDOW};
+use list::{APP, ELEMENT, FLOW, HOST, MARK, OBSERVER, PROBE, QUEUE, RUN, WINDOW};
 use narrows_path::Reports;
 
 /// Metrics of one kind of entity.
@@ -99,8 +99,8 @@ fn choices(word: &str) -> Option<Vec<String>> {
 }
 
 /// All kinds of entities, in the order in which a summary has them.
-pub const KINDS: [MetricKind; 9] = [
-    RUN, FLOW, WINDOW, QUEUE, ELEMENT, APP, PROBE, MARK, OBSERVER,
+pub const KINDS: [MetricKind; 10] = [
+    RUN, FLOW, WINDOW, QUEUE, ELEMENT, HOST, APP, PROBE, MARK, OBSERVER,
 ];
 
 impl MetricEntry {
@@ -217,6 +217,9 @@ impl Entity {
                 Reports::Nothing => continue,
             };
             all.push(Self::of(element.name.clone(), kind));
+        }
+        for host in &plan.hosts {
+            all.push(Self::of(format!("host/{}", host.name), HOST));
         }
         for app in &plan.apps {
             let whole = format!("app/{}", app.name);

@@ -78,6 +78,7 @@ fn full() -> RunSummary {
             policy: 1,
             malformed: 1,
             replay: 1,
+            no_socket: 1,
             too_big: 1,
         },
     };
@@ -113,14 +114,23 @@ fn full() -> RunSummary {
         telemetry: samples.chain(counters).chain(gauges).collect(),
         ..SourceSummary::default()
     };
+    let host = SourceSummary {
+        name: "host/client".to_owned(),
+        telemetry: vec![field("no_port", FieldFigures::Counter { total, per_s })],
+        ..SourceSummary::default()
+    };
+    let hosts_drops = DropperSummary {
+        name: "host/client".to_owned(),
+        ..dropper.clone()
+    };
     RunSummary {
         jain: Some(0.8),
-        sources: vec![app],
+        sources: vec![app, host],
         flows: vec![flow, second],
         windows: vec![window],
         queues: vec![queue],
         probes: vec![probe],
-        droppers: vec![dropper],
+        droppers: vec![dropper, hosts_drops],
         marks: vec![mark],
         ..RunSummary::default()
     }
@@ -147,6 +157,7 @@ fn the_list_of_metrics_is_what_a_summary_has() {
         ("window/", "", "window/mid/prague"),
         ("link/", "with a rate", "link/access/up/bottleneck"),
         ("link/", "without a rate", "link/access/up/netem"),
+        ("host/", "", "host/client"),
         ("app/", "", "app/web"),
         ("probe/", "", "probe/ping"),
         ("mark/", "", "mark/efm"),

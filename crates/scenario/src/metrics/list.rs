@@ -140,7 +140,7 @@ pub(super) const QUEUE: MetricKind = MetricKind {
         "marks", "packets", "marked CE, by whatever cause";
         "marks.{step,coupled,probability,overflow}", "packets", "marked CE by this cause";
         "drops", "packets", "dropped, by whatever cause";
-        "drops.{overflow,probability,overload,loss,unreachable,policy,malformed,too_big,replay}", "packets",
+        "drops.{overflow,probability,overload,loss,unreachable,policy,malformed,too_big,replay,no_socket}", "packets",
             "dropped by this cause";
         "peak_backlog_packets", "packets", "largest backlog of the whole run";
         "peak_backlog_bytes", "bytes", "largest backlog of the whole run";
@@ -154,8 +154,21 @@ pub(super) const ELEMENT: MetricKind = MetricKind {
     about: "an element without a rate (netem, police, …), in the steady window",
     metrics: metrics! {
         "drops", "packets", "dropped, by whatever cause";
-        "drops.{overflow,probability,overload,loss,unreachable,policy,malformed,too_big,replay}", "packets",
+        "drops.{overflow,probability,overload,loss,unreachable,policy,malformed,too_big,replay,no_socket}", "packets",
             "dropped by this cause";
+    },
+};
+
+/// A host.
+pub(super) const HOST: MetricKind = MetricKind {
+    entity: "host/NAME",
+    about: "a host, in the steady window",
+    metrics: metrics! {
+        "drops", "packets", "dropped, by whatever cause";
+        "drops.{overflow,probability,overload,loss,unreachable,policy,malformed,too_big,replay,no_socket}", "packets",
+            "dropped by this cause";
+        "no_port.{total,per_s}", "",
+            "connections that were not opened, as the host had no local port left, and the same per second";
     },
 };
 

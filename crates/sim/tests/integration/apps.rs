@@ -2,6 +2,7 @@
 
 use crate::rig::reports::Reports;
 use crate::rig::{Digest, dumbbell, flow, plan, run};
+use narrows_core::{DropCause, Event, EventSink};
 use narrows_scenario::NameTable;
 use narrows_sim::Outcome;
 use narrows_units::Instant;
@@ -69,6 +70,36 @@ fn a_connection_of_its_own_takes_a_handshake_more_and_leaves_nothing() {
     // What closed first has waited in TIME-WAIT for a minute; the listener is left.
     assert_eq!(outcome.sockets, 1);
     assert_eq!(reports.of(id, "outstanding").last().map(|r| r.1), Some(0));
+}
+
+/// Counts the packets for which there was no socket.
+#[derive(Default)]
+struct Late(u64);
+
+impl EventSink for Late {
+    fn record(&mut self, _: Instant, event: Event<'_>) {
+        let late = matches!(
+            event,
+            Event::Dropped {
+                cause: DropCause::NoSocket,
+                ..
+            }
+        );
+        self.0 += u64::from(late);
+    }
+}
+
+/// RFC 9000 §10.2: who closes, and who was told of it, take what is still on its way, and are
+/// gone after three probe timeouts.
+#[test]
+fn a_connection_of_quic_that_is_over_takes_late_packets_and_leaves_nothing() {
+    let keys = "response = 1000\narrivals = \"every 20ms\"\nconnection = \"new\"\n\
+                transport = \"quic\"\nstop = \"3s\"";
+    let plan = plan(&dumbbell("pfifo", &request("api", keys)));
+    let mut late = Late::default();
+    let outcome = run(&plan, 1, &mut late);
+    assert_eq!(late.0, 0);
+    assert_eq!(outcome.sockets, 1, "the listener is left");
 }
 
 #[test]
