@@ -15,7 +15,7 @@ use narrows_units::{
 use narrows_wire::ip::Ecn;
 
 use crate::emodel::mos_of_window;
-use crate::kind::{Kind, Site, SiteEnd};
+use crate::kind::{Delivery, Kind, Site, SiteEnd};
 use crate::media::{MEDIA, Media};
 use crate::spec::{Carries, above_zero};
 
@@ -212,6 +212,25 @@ impl Kind for CallSpec {
 
     fn codepoint(&self) -> Ecn {
         self.codepoint
+    }
+
+    fn deliveries(&self) -> Vec<Delivery> {
+        let ways = match self.direction {
+            Direction::Up => vec![(UP, "frame from `from` to `to`")],
+            Direction::Down => vec![(DOWN, "frame from `to` to `from`")],
+            Direction::Both => vec![
+                (UP, "frame from `from` to `to`"),
+                (DOWN, "frame from `to` to `from`"),
+            ],
+        };
+        let of = |(fields, frame): (Fields, _)| Delivery {
+            what: [frame, "was whole within a second"],
+            due: Some(fields.frames),
+            waiting: None,
+            got: fields.delay,
+            failed: None,
+        };
+        ways.into_iter().map(of).collect()
     }
 
     fn set(&mut self, name: &str, words: &mut Words<'_>) -> Result<(), WordError> {

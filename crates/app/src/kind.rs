@@ -62,6 +62,22 @@ impl Site {
     }
 }
 
+/// Something that an application is there to deliver, and by which of its reports it shows that
+/// it did: with nothing of it a run says nothing of the application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    /// One of it, and what becomes of it: `request`, `was answered`.
+    pub what: [&'static str; 2],
+    /// Counts what is due; `None` if something is for as long as the application runs.
+    pub due: Option<TelemetryField>,
+    /// What is due and not there, at each sample.
+    pub waiting: Option<TelemetryField>,
+    /// Above zero, or measured at all, only if something was delivered.
+    pub got: TelemetryField,
+    /// Counts what of `due` failed.
+    pub failed: Option<TelemetryField>,
+}
+
 /// A kind of application, as its parameters. Those that have no default are checked to be
 /// given before it runs. No method has a default, so that a new kind answers each question.
 pub(crate) trait Kind: Clone + PartialEq + fmt::Debug + Default {
@@ -76,6 +92,9 @@ pub(crate) trait Kind: Clone + PartialEq + fmt::Debug + Default {
 
     /// The ECN field of its datagrams; connections have what they negotiate.
     fn codepoint(&self) -> Ecn;
+
+    /// What it is there to deliver.
+    fn deliveries(&self) -> Vec<Delivery>;
 
     /// Sets the parameter `name` to the value in `words`.
     ///
@@ -146,6 +165,11 @@ macro_rules! apps {
             /// The ECN field of its datagrams.
             pub fn codepoint(&self) -> narrows_wire::ip::Ecn {
                 match self { $(Self::$name(k) => $crate::kind::Kind::codepoint(k),)+ }
+            }
+
+            /// What it is there to deliver.
+            pub fn deliveries(&self) -> Vec<$crate::kind::Delivery> {
+                match self { $(Self::$name(k) => $crate::kind::Kind::deliveries(k),)+ }
             }
 
             fn set_words(
@@ -254,6 +278,22 @@ mod tests {
                 "{}: nothing to be judged by",
                 kind.name
             );
+        }
+    }
+
+    #[test]
+    fn every_kind_delivers_something_and_reports_by_what_it_shows() {
+        for (kind, (_, reports)) in APP_KINDS.iter().zip(APP_REPORTS) {
+            let spec = AppSpec::new(kind.name).expect("a kind of the list");
+            let deliveries = spec.deliveries();
+            assert!(!deliveries.is_empty(), "{}", kind.name);
+            for delivery in deliveries {
+                let fields = [delivery.due, delivery.waiting, delivery.failed];
+                let fields = fields.into_iter().flatten().chain([delivery.got]);
+                for field in fields {
+                    assert!(reports.contains(&field), "{}: {field:?}", kind.name);
+                }
+            }
         }
     }
 }

@@ -17,7 +17,7 @@ use narrows_units::{
 };
 use narrows_wire::ip::Ecn;
 
-use crate::kind::{Kind, Site};
+use crate::kind::{Delivery, Kind, Site};
 use crate::spec::{Carries, above_zero};
 
 /// The MTU of an Ethernet interface in bytes (RFC 894).
@@ -217,6 +217,16 @@ impl Kind for PmtudSpec {
 
     fn codepoint(&self) -> Ecn {
         Ecn::NotEct
+    }
+
+    fn deliveries(&self) -> Vec<Delivery> {
+        vec![Delivery {
+            what: ["probe", "was answered"],
+            due: None,
+            waiting: None,
+            got: PLPMTU,
+            failed: None,
+        }]
     }
 
     fn set(&mut self, name: &str, words: &mut Words<'_>) -> Result<(), WordError> {

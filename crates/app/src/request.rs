@@ -13,7 +13,7 @@ use narrows_wire::ip::Ecn;
 
 use crate::arrivals::{Arrivals, BURST, Timetable};
 use crate::exchange::{Ask, Exchanges, Over, Server};
-use crate::kind::{Kind, Site};
+use crate::kind::{Delivery, Kind, Site};
 use crate::spec::{Carries, above_zero};
 
 /// Bytes of a request by default (our choice): a GET with the headers that browsers send.
@@ -162,6 +162,16 @@ impl Kind for RequestSpec {
 
     fn codepoint(&self) -> Ecn {
         Ecn::NotEct
+    }
+
+    fn deliveries(&self) -> Vec<Delivery> {
+        vec![Delivery {
+            what: ["request", "was answered"],
+            due: Some(REQUESTS),
+            waiting: Some(OUTSTANDING),
+            got: RESPONSE_TIME,
+            failed: Some(FAILED),
+        }]
     }
 
     fn set(&mut self, name: &str, words: &mut Words<'_>) -> Result<(), WordError> {

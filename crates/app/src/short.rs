@@ -11,7 +11,7 @@ use narrows_wire::ip::Ecn;
 
 use crate::arrivals::{Arrivals, BURST, Timetable};
 use crate::exchange::{Ask, Exchanges, Over, Server};
-use crate::kind::{Kind, Site};
+use crate::kind::{Delivery, Kind, Site};
 use crate::sizes::{SIZES, Sizes};
 use crate::spec::{Carries, above_zero};
 
@@ -221,6 +221,16 @@ impl Kind for ShortSpec {
 
     fn codepoint(&self) -> Ecn {
         Ecn::NotEct
+    }
+
+    fn deliveries(&self) -> Vec<Delivery> {
+        vec![Delivery {
+            what: ["flow", "was complete"],
+            due: Some(STARTED),
+            waiting: Some(UNFINISHED),
+            got: FINISHED,
+            failed: Some(FAILED),
+        }]
     }
 
     fn set(&mut self, name: &str, words: &mut Words<'_>) -> Result<(), WordError> {

@@ -9,7 +9,7 @@ use narrows_wire::ip::Ecn;
 
 use crate::abr::{Chooser, LADDER, Ladder, RULES, Rule};
 use crate::exchange::{Ask, Exchanges, Over, Server};
-use crate::kind::{Kind, Site};
+use crate::kind::{Delivery, Kind, Site};
 use crate::spec::{Carries, above_zero};
 
 /// Bytes of a request (our choice): a GET with the headers that browsers send.
@@ -39,6 +39,11 @@ const START: TelemetryField = TelemetryField::new(
     Reduce::Sample,
 )
 .in_parts(1_000_000);
+
+/// How long it played.
+const PLAYED: TelemetryField =
+    TelemetryField::new("played", "ms", "video that was played", Reduce::Counter)
+        .in_parts(1_000_000);
 
 /// Times at which playing stopped.
 const STALLS: TelemetryField = TelemetryField::new(
@@ -168,13 +173,24 @@ impl Kind for VideoSpec {
         ),
     ];
 
-    const REPORTS: &'static [TelemetryField] =
-        &[START, STALLS, STALLED, BITRATE, SWITCHES, REPEATED, HELD];
+    const REPORTS: &'static [TelemetryField] = &[
+        START, PLAYED, STALLS, STALLED, BITRATE, SWITCHES, REPEATED, HELD,
+    ];
 
     const CARRIES: Carries = Carries::Stream;
 
     fn codepoint(&self) -> Ecn {
         Ecn::NotEct
+    }
+
+    fn deliveries(&self) -> Vec<Delivery> {
+        vec![Delivery {
+            what: ["picture", "was shown"],
+            due: None,
+            waiting: None,
+            got: PLAYED,
+            failed: None,
+        }]
     }
 
     fn set(&mut self, name: &str, words: &mut Words<'_>) -> Result<(), WordError> {
@@ -248,6 +264,8 @@ enum Shows {
 /// What happened on the screen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Seen {
+    /// Video was played for this time.
+    played: Duration,
     /// Playing stopped.
     stall: bool,
     /// It stood still for this time.
@@ -274,6 +292,7 @@ impl Screen {
             Shows::Video => {
                 let played = passed.min(self.buffer);
                 self.buffer -= played;
+                seen.played = played;
                 if self.buffer == Duration::ZERO {
                     self.shows = Shows::Still;
                     seen.stall = true;
@@ -334,6 +353,9 @@ impl Player {
     /// Plays up to now, and reports what the viewer saw.
     fn play(&mut self, host: &mut dyn Sockets) {
         let seen = self.screen.play(host.now());
+        if seen.played > Duration::ZERO {
+            self.site.report(host, PLAYED, seen.played.as_nanos());
+        }
         if seen.stall {
             self.site.report(host, STALLS, 1);
         }
@@ -519,16 +541,21 @@ mod tests {
         assert!(!screen.add(ms(1_000), ms(2_000)));
         assert!(screen.add(ms(1_000), ms(2_000)), "two seconds are enough");
         assert_eq!(screen.runs_out(), Some(at(2_300)));
-        assert_eq!(screen.play(at(2_200)), Seen::default());
+        let played = |played| Seen {
+            played,
+            ..Seen::default()
+        };
+        assert_eq!(screen.play(at(2_200)), played(ms(1_900)));
         assert_eq!(screen.buffer, ms(100));
         let stall = screen.play(at(2_500));
         assert_eq!((stall.stall, stall.still), (true, ms(200)));
+        assert_eq!(stall.played, ms(100));
         let longer = screen.play(at(2_900));
         assert_eq!((longer.stall, longer.still), (false, ms(400)));
         assert!(!screen.add(ms(1_000), ms(2_000)), "one second is not");
         assert_eq!(screen.runs_out(), None);
         assert!(screen.add(ms(1_000), ms(2_000)));
-        assert_eq!(screen.play(at(3_000)), Seen::default());
+        assert_eq!(screen.play(at(3_000)), played(ms(100)));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use narrows_units::{Bytes, Duration, Instant, Parameter, ParameterKind, Value, W
 use narrows_wire::ip::Ecn;
 
 use crate::exchange::{Ask, Exchanges, Over, Server};
-use crate::kind::{Kind, Site};
+use crate::kind::{Delivery, Kind, Site};
 use crate::spec::{Carries, above_zero};
 
 /// Connections at a time by default: what browsers open to a host over HTTP/1.1.
@@ -203,6 +203,16 @@ impl Kind for WebSpec {
 
     fn codepoint(&self) -> Ecn {
         Ecn::NotEct
+    }
+
+    fn deliveries(&self) -> Vec<Delivery> {
+        vec![Delivery {
+            what: ["page", "was loaded"],
+            due: Some(PAGES),
+            waiting: Some(MISSING),
+            got: LOAD,
+            failed: None,
+        }]
     }
 
     fn set(&mut self, name: &str, words: &mut Words<'_>) -> Result<(), WordError> {

@@ -59,7 +59,7 @@ pub use load::{FileKind, Loaded, load};
 pub use lone_link::lone_link;
 pub use named_files::NamedFiles;
 pub use names::NameTable;
-pub use narrows_app::{APP_KINDS, APP_REPORTS, AppSpec};
+pub use narrows_app::{APP_KINDS, APP_REPORTS, AppSpec, Delivery};
 pub use narrows_aqm::QUEUE_KINDS;
 pub use narrows_path::ELEMENT_KINDS;
 pub use notes::notes;

@@ -45,6 +45,7 @@ fn all(plan: &Plan, summary: &RunSummary, rig: Option<&Rig>, interrupted: bool) 
         super::deadline::judge(&mut found, facts, flow);
     }
     probes(&mut found, plan, summary);
+    super::apps::judge(&mut found, plan, summary);
     super::buckets::judge(&mut found, plan, &routes, summary);
     if summary.engine == "sim" {
         stand_ins(&mut found, plan);
@@ -118,7 +119,7 @@ pub(super) fn window_of(plan: &Plan, start: Instant, stop: Option<Instant>) -> (
 }
 
 /// How long that is.
-fn part_of_window(plan: &Plan, start: Instant, stop: Option<Instant>) -> Duration {
+pub(super) fn part_of_window(plan: &Plan, start: Instant, stop: Option<Instant>) -> Duration {
     let (from, to) = window_of(plan, start, stop);
     to.since(from)
 }
@@ -242,9 +243,17 @@ fn codepoints(
     if specs().any(|spec| spec.facts().sets_ecn) {
         return;
     }
+    let (sent, received) = (flow.codepoints.sent, flow.codepoints.received);
+    if sent[1..].iter().all(|n| *n == 0) && received[3] > 0 {
+        let name = &flow.name;
+        let line = format!(
+            "{} packets of {name} arrived with CE, and none was sent that may be marked",
+            received[3]
+        );
+        found.distrust("codepoint-changed", name, line);
+    }
     // A duplicate is received twice and sent once, which counts the same.
     let duplicates = specs().any(|spec| spec.facts().duplicates);
-    let (sent, received) = (flow.codepoints.sent, flow.codepoints.received);
     for (value, word) in [(0, "Not-ECT"), (1, "ECT(1)"), (2, "ECT(0)")] {
         let more = received[value] > sent[value] && (!duplicates || sent[value] == 0);
         if more {
@@ -377,6 +386,17 @@ fn other_limits(found: &mut Findings, plan: &Plan, summary: &RunSummary) {
             }
             None => drops.too_big,
         };
+        if drops.no_socket > 0 {
+            found.note(
+                "no-socket",
+                name,
+                format!(
+                    "{} packets reached {name} and no socket took them: late for a connection that \
+                     was over, or for a port at which nothing listens",
+                    drops.no_socket
+                ),
+            );
+        }
         for (n, why) in [
             (too_big, "larger than the MTU"),
             (

@@ -1,5 +1,6 @@
 //! Whether a run can be trusted, and why not.
 
+mod apps;
 mod bottleneck;
 mod buckets;
 mod checks;

@@ -1,5 +1,6 @@
 //! Each check of the verdict: what it finds, and what it leaves alone.
 
+mod apps;
 mod bottlenecks;
 mod rig;
 
@@ -236,6 +237,18 @@ fn ecn_that_was_not_negotiated_as_asked_is_found() {
     assert_eq!(found(|_, s| s.flows[0].accecn = false), ["ecn-negotiation"]);
     assert_eq!(found(|_, s| s.flows[1].ecn = false), ["ecn-negotiation"]);
     assert_eq!(found(|_, s| s.flows[1].accecn = true), ["ecn-negotiation"]);
+}
+
+#[test]
+fn marks_of_a_flow_that_sends_nothing_that_may_be_marked_are_found() {
+    let marked = |sent: [u64; 4]| {
+        found(|_, s| {
+            s.flows[0].codepoints.sent = sent;
+            s.flows[0].codepoints.received = [90, sent[1], 0, 5];
+        })
+    };
+    assert_eq!(marked([100, 0, 0, 0]), ["codepoint-changed"]);
+    assert!(marked([100, 10, 0, 0]).is_empty());
 }
 
 #[test]
