@@ -68,7 +68,8 @@ cc   = "kernel:cubic"
 
 /// All that a run may leave on the machine, a line each: devices, namespaces
 /// with names, routes, addresses, tables, switches, BPF, congestion controls,
-/// control groups, files. What comes and goes with other programs is among it.
+/// control groups, files. What comes and goes with other programs is among it, but for BPF objects
+/// that they hold.
 pub fn things() -> BTreeSet<String> {
     let mut all = BTreeSet::new();
     for (kind, directory) in [
@@ -92,7 +93,13 @@ pub fn things() -> BTreeSet<String> {
     let controls = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
     let controls = controls.unwrap_or_default();
     all.extend(controls.split_whitespace().map(|c| format!("control {c}")));
-    all.extend(narrows_bpf::held_by_kernel());
+    let others = held_by_others();
+    let of_others = |line: &String| {
+        let id: Vec<_> = line.split(' ').take(2).collect();
+        others.contains(&id.join(" "))
+    };
+    let objects = narrows_bpf::held_by_kernel();
+    all.extend(objects.into_iter().filter(|line| !of_others(line)));
     below(Path::new("/proc/sys/net"), 8, &mut |path| {
         if let Ok(value) = fs::read_to_string(path) {
             all.insert(format!("switch {} = {}", path.display(), value.trim()));
@@ -106,6 +113,40 @@ pub fn things() -> BTreeSet<String> {
     // The kernel's own count, and a list that is asked for above.
     all.retain(|line| !line.contains("conntrack_count") && !line.contains("congestion_control ="));
     all
+}
+
+/// BPF objects, as `program 12`, to which a process has a descriptor that neither this one nor a
+/// test has started: other programs of the machine load and unload their own at any time.
+fn held_by_others() -> BTreeSet<String> {
+    let pids = || names(Path::new("/proc")).filter_map(|name| name.parse::<u32>().ok());
+    let file = |pid: u32, file: &str| fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
+    // The fields behind the name in parentheses: state, parent.
+    let parent = |pid: u32| -> Option<u32> {
+        let stat = text(&file(pid, "stat"));
+        stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
+    };
+    let is_ours = |pid: u32| {
+        let line = std::iter::successors(Some(pid), |pid| parent(*pid));
+        let of_test = |entry: &[u8]| entry.starts_with(b"NARROWS_TEST=");
+        line.take(64).any(|pid| pid == std::process::id())
+            || file(pid, "environ").split(|b| *b == 0).any(of_test)
+    };
+    let mut held = BTreeSet::new();
+    for pid in pids().filter(|pid| !is_ours(*pid)) {
+        let folder = format!("/proc/{pid}/fdinfo");
+        for descriptor in names(Path::new(&folder)) {
+            let said = text(&file(pid, &format!("fdinfo/{descriptor}")));
+            for (key, kind) in [
+                ("prog_id:", "program"),
+                ("map_id:", "map"),
+                ("link_id:", "link"),
+            ] {
+                let ids = said.lines().filter_map(|line| line.strip_prefix(key));
+                held.extend(ids.map(|id| format!("{kind} {}", id.trim())));
+            }
+        }
+    }
+    held
 }
 
 fn names(directory: &Path) -> impl Iterator<Item = String> {
