@@ -3,6 +3,7 @@
 //! [`export`]). `report` draws the same charts for a browser.
 
 mod below;
+mod beside;
 pub mod chart;
 pub(crate) mod choice;
 pub mod comparison;

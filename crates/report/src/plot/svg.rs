@@ -10,6 +10,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::below::{ROW, names_below, rows_below, ticks_below};
+use super::beside;
 use super::chart::{Axis, Bars, Body, Chart, Curve, Range, Shape};
 use super::dashes;
 use super::heat;
@@ -281,16 +282,22 @@ where
         Body::Bars { categories, .. } => categories,
         _ => &chart.x.places,
     };
-    // The plot has what margins and the labels of y leave.
-    let apart = (frame.width - frame.text * 5.8) / (x1 - x0);
-    let below = 2.8 + ROW * (rows_below(names, apart, frame) - 1) as f64;
+    // The plot has what margins and the labels of y leave; `more` is what that of the axis takes
+    // beside its first line.
+    let below = |more: f64| {
+        let apart = (frame.width - frame.text * (5.8 + more)) / (x1 - x0);
+        2.8 + ROW * (rows_below(names, apart, frame) - 1) as f64
+    };
+    let room = frame.height - top - frame.text * (below(0.0) + 0.2);
+    let label = beside::lines(&chart.y, room, frame.text);
+    let more = beside::LINE * label.len().saturating_sub(1) as f64;
     let mut context = ChartBuilder::on(root)
         .margin_top(px(top))
         .margin_right(px(frame.text * 1.2))
         .margin_left(px(frame.text * 0.2))
         .margin_bottom(px(frame.text * 0.2))
-        .x_label_area_size(px(frame.text * below))
-        .y_label_area_size(px(frame.text * 4.4))
+        .x_label_area_size(px(frame.text * below(more)))
+        .y_label_area_size(px(frame.text * (4.4 + more)))
         .build_cartesian_2d(x, y)?;
     if let Some((from, to)) = chart.window {
         let band = Rectangle::new(
@@ -315,12 +322,8 @@ where
         .x_label_formatter(&x_text)
         .y_label_formatter(&y_text)
         .x_desc(chart.x.label())
-        .y_desc(fitting(
-            &chart.y,
-            frame.height - top - frame.text * 3.0,
-            frame.text,
-        ))
         .draw()?;
+    beside::draw(&context, root, frame, &label)?;
     for at in chart.changes.iter().filter(|at| (x0..=x1).contains(at)) {
         let (style, dot) = (
             rgb(palette::INK).stroke_width(hair),
@@ -520,15 +523,4 @@ where
         }))?;
     }
     names_below(context, root, frame, categories, 0.5, ground)
-}
-
-/// The label of an upright axis, shortened where it is longer than `room`; its unit stays.
-fn fitting(axis: &Axis, room: f64, size: f64) -> String {
-    let mut axis = axis.clone();
-    while text_width(&axis.label(), size) > room && axis.quantity.chars().count() > 2 {
-        let shorter = axis.quantity.trim_end_matches('…').trim_end();
-        let kept = shorter.chars().count() - 1;
-        axis.quantity = shorter.chars().take(kept).chain(['…']).collect();
-    }
-    axis.label()
 }
