@@ -89,6 +89,8 @@ fn that_nothing_is_delivered_can_be_what_an_experiment_is_about() {
     ));
     let found = run(&SimEngine, &plan).record.verdict;
     assert!(found.trusted(), "{}", found.line());
+    let mut notes = found.findings.iter();
+    assert!(notes.any(|f| f.check == "nothing-delivered"), "{found:?}");
 }
 
 #[test]
