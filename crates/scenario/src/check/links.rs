@@ -391,7 +391,8 @@ impl<'a> Check<'a> {
 
     /// Refuses nodes at which more links begin than a node has ports.
     fn ports_are_few(&self, (declared, _): &Hosts<'a>) -> Result<(), Refusal> {
-        for (i, host) in self.plan.hosts.iter().enumerate() {
+        let hosts = self.plan.hosts.iter().enumerate();
+        for (i, host) in hosts.filter(|(_, h)| h.node.is_some()) {
             let ends = self.plan.links.iter().map(|l| [l.ends.0.0, l.ends.1.0]);
             let ports = ends.flatten().filter(|end| *end == i).count();
             let is = declared.get(&host.name).and_then(|d| d.table.is.as_ref());
