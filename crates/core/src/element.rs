@@ -6,7 +6,8 @@ use crate::event::{DropCause, EntityId, Event, EventSink};
 use crate::packet::{Packet, PacketPool};
 
 /// Which way a packet goes through an element: [`UP`] or [`DOWN`] a link. One-way
-/// elements are called with 0 and answer with 0 in either direction of a link.
+/// elements are called with 0 and answer with 0 in either direction of a link. At a node
+/// of several ports it is the one by which the packet leaves.
 pub type Port = u8;
 
 /// The packet travels up the link that a two-way box is on.
@@ -38,6 +39,8 @@ pub struct ElementCounters {
 pub struct Change {
     /// For instance `rate 10Mbit`.
     pub words: String,
+    /// At a node of several ports the one that it concerns; 0 at any other element.
+    pub port: Port,
 }
 
 /// Where an element puts what it lets out, and to whom it reports.
@@ -84,6 +87,10 @@ impl Outlet<'_> {
 /// same [`Packet`], with its id, parent and flow; what it makes itself is taken from
 /// the pool, with the packet that it answers as its parent. New addresses of a flow are
 /// reported by [`Event::Translated`].
+///
+/// A **node** (a switch, an access point) is an element of any number of ports, one for each
+/// link that begins there. A packet is pushed at the port by which it is to leave, since the
+/// route is chosen before, and leaves by that port. Each port reports as an entity of its own.
 pub trait Element: Send {
     /// Takes `packet`, which travels as `port` says.
     fn push(&mut self, now: Instant, port: Port, packet: Box<Packet>, out: &mut Outlet<'_>);
@@ -113,6 +120,11 @@ pub trait Element: Send {
 
     /// What it has counted.
     fn counters(&self) -> ElementCounters;
+
+    /// What it has counted at one port; all that it has counted, unless it is a node.
+    fn port_counters(&self, _port: Port) -> ElementCounters {
+        self.counters()
+    }
 
     /// Reports a periodic sample of its state (a queue: backlog and
     /// probability). Most elements have nothing to say.

@@ -185,6 +185,7 @@ impl Kind for BySpec {
             link: None,
             holds_back: self.any(|inner| inner.holds_back),
             two_way: false,
+            node: false,
             translates: false,
             wraps: false,
             sets_ecn: self.any(|inner| inner.sets_ecn),
@@ -426,7 +427,7 @@ impl Element for FieldClassifier {
             let words = inner.text.to_owned();
             let chain = &mut self.lanes[lane].chain;
             chain
-                .change(now, &Change { words })
+                .change(now, &Change { words, port: 0 })
                 .map_err(|e| e.shifted(inner.start))?;
             self.note_wake(lane);
         }

@@ -109,7 +109,7 @@ impl Chain {
             if !text.is_empty() {
                 let words = text.to_owned();
                 element
-                    .change(now, &Change { words })
+                    .change(now, &Change { words, port: 0 })
                     .map_err(|e| e.shifted(start))?;
             }
         }

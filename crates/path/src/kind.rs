@@ -67,6 +67,8 @@ pub struct Facts<'a> {
     /// Whether the one in `up` and the one of the same name in `down` are one box, which
     /// sees both directions.
     pub two_way: bool,
+    /// Whether it is a node of its own, with a port for each link that begins there.
+    pub node: bool,
     /// Whether it gives packets other addresses, and so has to be in both directions.
     pub translates: bool,
     /// Whether it is an end of a tunnel, so that what is behind it sees other headers.
@@ -87,7 +89,7 @@ impl Facts<'_> {
     /// Whether it may be one of several for a class of packets, without a name or a queue
     /// of its own in reports.
     pub(crate) fn nests(&self) -> bool {
-        self.link.is_none() && self.tap.is_none() && !self.two_way
+        self.link.is_none() && self.tap.is_none() && !self.two_way && !self.node
     }
 }
 
@@ -164,6 +166,7 @@ mod tests {
             "mmb" => "mmb snat",
             "nat" => "nat",
             "tunnel" => "tunnel wireguard",
+            "switch" => "switch buffer 1mb",
             "tap" => "tap mid",
             _ => panic!("{kind} has no example here"),
         }

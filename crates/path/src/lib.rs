@@ -37,6 +37,7 @@ mod serialise;
 mod site;
 #[macro_use]
 mod spec;
+mod switch;
 mod tap;
 mod tc;
 #[cfg(test)]
@@ -60,7 +61,8 @@ pub use recorded::RecordedLink;
 pub use recording::{Rates, Recording};
 pub use remark::{Remark, RemarkSpec};
 pub use serialise::Serialiser;
-pub use site::{OtherEnd, Site};
+pub use site::{OtherEnd, PortSite, Site};
+pub use switch::{Switch, SwitchSpec};
 pub use tap::{Tap, TapSpec};
 pub use trace::{OPPORTUNITY, Trace, TraceError, TraceLink, TraceSpec};
 pub use tunnel::{Encapsulation, Tunnel, TunnelSpec, TunnelWords};
@@ -86,6 +88,8 @@ elements! {
     "nat" => Nat(NatSpec);
     /// An end of a tunnel.
     "tunnel" => Tunnel(TunnelSpec);
+    /// A node whose ports share one buffer.
+    "switch" => Switch(SwitchSpec);
     /// An observation point.
     "tap" => Tap(TapSpec);
 }

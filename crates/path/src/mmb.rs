@@ -127,6 +127,7 @@ impl Kind for MmbSpec {
             link: None,
             holds_back: false,
             two_way: true,
+            node: false,
             translates: self.translates(),
             wraps: false,
             sets_ecn: self.sets_ecn(),

@@ -137,6 +137,7 @@ impl Kind for MtuSpec {
             link: None,
             holds_back: false,
             two_way: true,
+            node: false,
             translates: false,
             wraps: false,
             sets_ecn: false,

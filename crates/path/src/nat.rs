@@ -73,6 +73,7 @@ impl Kind for NatSpec {
             link: None,
             holds_back: false,
             two_way: true,
+            node: false,
             translates: true,
             wraps: false,
             sets_ecn: false,

@@ -3,8 +3,11 @@
 
 use std::collections::VecDeque;
 
-use narrows_core::{Change, DOWN, Element, EntityId, EventSink, Outlet, Packet, PacketPool, Port};
+use narrows_core::{
+    Change, Element, ElementCounters, EntityId, EventSink, Outlet, Packet, PacketPool, Port,
+};
 use narrows_units::{Instant, WordError};
+use smallvec::SmallVec;
 
 use crate::routes::Hop;
 use crate::wakes::{Slot, Wakes};
@@ -25,16 +28,31 @@ pub struct Stage {
     /// By which it reports.
     pub entity: EntityId,
     /// Where what it lets out goes, by port: of a one-way element only the first
-    /// counts, of a two-way box what it sends up and what it sends down.
-    pub next: [Next; 2],
+    /// counts, of a two-way box what it sends up and what it sends down, of a node one for
+    /// each port.
+    pub next: SmallVec<[Next; 2]>,
+    /// Of a node, by which each port reports; empty for all others.
+    pub ports: Vec<EntityId>,
 }
 
 impl Stage {
     /// Where what leaves at `port` goes.
     #[inline]
     fn way(&self, port: Port) -> Next {
-        // Nothing sends at other ports; the mask spares a check.
-        self.next[usize::from(port & DOWN)]
+        // Nothing sends at a port that it lacks.
+        self.next[usize::from(port)]
+    }
+
+    /// What it has counted, by which it reports: of a node at each port.
+    pub fn counters(&self) -> impl Iterator<Item = (EntityId, ElementCounters)> {
+        let ports = self.ports.iter().zip(0..);
+        let whole = self
+            .ports
+            .is_empty()
+            .then(|| (self.entity, self.element.counters()));
+        ports
+            .map(|(entity, port)| (*entity, self.element.port_counters(port)))
+            .chain(whole)
     }
 }
 
@@ -63,8 +81,8 @@ impl Link {
 pub struct Planned {
     /// When.
     pub at: Instant,
-    /// The stages that it concerns.
-    pub stages: Vec<u32>,
+    /// The stages that it concerns, each with the port.
+    pub stages: Vec<(u32, Port)>,
     /// The new parameters.
     pub words: String,
 }
@@ -189,10 +207,11 @@ impl Paths {
     /// elements are changed all the same.
     pub fn change(&mut self, now: Instant, planned: &Planned) -> Result<(), WordError> {
         let mut result = Ok(());
-        let change = Change {
-            words: planned.words.clone(),
-        };
-        for i in &planned.stages {
+        for (i, port) in &planned.stages {
+            let change = Change {
+                words: planned.words.clone(),
+                port: *port,
+            };
             let element = &mut self.stages[*i as usize].element;
             let changed = element.change(now, &change);
             self.wakes.set(*i, element.next_wake());

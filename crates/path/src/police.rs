@@ -100,6 +100,7 @@ impl Kind for PoliceSpec {
             link: None,
             holds_back: true,
             two_way: false,
+            node: false,
             translates: false,
             wraps: false,
             sets_ecn: false,

@@ -157,6 +157,7 @@ impl Kind for RateSpec {
             }),
             holds_back: true,
             two_way: false,
+            node: false,
             translates: false,
             wraps: false,
             sets_ecn: false,
@@ -240,6 +241,17 @@ impl RateLink {
         } else {
             self.on_wire = Some(packet);
         }
+    }
+}
+
+impl RateLink {
+    /// Bytes that wait or whose last bit is not out yet, as the link counts them.
+    pub(crate) fn held_bytes(&self) -> u64 {
+        let on_wire = self
+            .on_wire
+            .as_ref()
+            .map_or(0, |packet| u64::from(packet.len() + self.waiting.overhead));
+        self.waiting.queue.backlog().bytes + on_wire
     }
 }
 

@@ -105,6 +105,7 @@ impl Kind for RemarkSpec {
             link: None,
             holds_back: false,
             two_way: false,
+            node: false,
             translates: false,
             wraps: false,
             sets_ecn: self.ecn.is_some(),

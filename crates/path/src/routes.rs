@@ -1,6 +1,7 @@
 //! Which way packets go through a graph of hosts, routers and links.
 
 use std::collections::VecDeque;
+use std::sync::OnceLock;
 
 /// A node's index in the plan.
 pub type NodeIndex = usize;
@@ -49,13 +50,18 @@ pub enum NoRoute {
     },
 }
 
-/// The next hop from each node to each other.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The next hop from each node to each other; towards a destination they are looked for when
+/// they are first asked for, as few of many hosts are any packet's destination.
+#[derive(Clone, Debug)]
 pub struct Routes {
-    nodes: usize,
-    /// `next[to * nodes + at]`.
-    next: Vec<Option<Hop>>,
+    forwards: Vec<bool>,
     ends: Vec<(NodeIndex, NodeIndex)>,
+    /// The hops that lead to each node, with where they come from: a search runs from the
+    /// destination backwards.
+    towards: Vec<Vec<(Hop, NodeIndex)>>,
+    given: Vec<GivenRoute>,
+    /// By destination, the next hop at each node.
+    next: Vec<OnceLock<Box<[Option<Hop>]>>>,
 }
 
 /// Shortest paths, counted in links, over `links`; only nodes for which
@@ -67,47 +73,49 @@ pub fn shortest(
     given: &[GivenRoute],
 ) -> Routes {
     let nodes = forwards.len();
-    let mut at_node: Vec<Vec<(Hop, NodeIndex)>> = vec![Vec::new(); nodes];
+    let mut towards: Vec<Vec<(Hop, NodeIndex)>> = vec![Vec::new(); nodes];
     for (link, (a, b)) in links.iter().enumerate() {
-        // Kept at the node that a hop leads to, with where it comes from: the
-        // search runs from the destination backwards.
-        at_node[*b].push((Hop { link, up: true }, *a));
-        at_node[*a].push((Hop { link, up: false }, *b));
+        towards[*b].push((Hop { link, up: true }, *a));
+        towards[*a].push((Hop { link, up: false }, *b));
     }
-    let mut routes = Routes {
-        nodes,
-        next: vec![None; nodes * nodes],
+    Routes {
+        forwards: forwards.to_vec(),
         ends: links.to_vec(),
-    };
-    let mut open = VecDeque::new();
-    for to in 0..nodes {
-        let next = &mut routes.next[to * nodes..(to + 1) * nodes];
-        open.push_back(to);
-        while let Some(node) = open.pop_front() {
-            if node != to && !forwards[node] {
-                continue;
-            }
-            for (hop, from) in &at_node[node] {
-                if *from != to && next[*from].is_none() {
-                    next[*from] = Some(*hop);
-                    open.push_back(*from);
-                }
-            }
-        }
+        towards,
+        given: given.to_vec(),
+        next: vec![OnceLock::new(); nodes],
     }
-    for route in given {
-        if route.at != route.to && route.at < nodes && route.to < nodes {
-            routes.next[route.to * nodes + route.at] = Some(route.hop);
-        }
-    }
-    routes
 }
 
 impl Routes {
     /// What a packet for `to` takes at `at`; `None` if there is no way, or it
     /// is there.
     pub fn next_hop(&self, at: NodeIndex, to: NodeIndex) -> Option<Hop> {
-        *self.next.get(to * self.nodes + at)?
+        let next = self.next.get(to)?.get_or_init(|| self.search(to));
+        *next.get(at)?
+    }
+
+    /// The next hop towards `to` at each node.
+    fn search(&self, to: NodeIndex) -> Box<[Option<Hop>]> {
+        let mut next = vec![None; self.forwards.len()];
+        let mut open = VecDeque::from([to]);
+        while let Some(node) = open.pop_front() {
+            if node != to && !self.forwards[node] {
+                continue;
+            }
+            for (hop, from) in &self.towards[node] {
+                if *from != to && next[*from].is_none() {
+                    next[*from] = Some(*hop);
+                    open.push_back(*from);
+                }
+            }
+        }
+        for route in self.given.iter().filter(|r| r.to == to && r.at != to) {
+            if let Some(hop) = next.get_mut(route.at) {
+                *hop = Some(route.hop);
+            }
+        }
+        next.into()
     }
 
     /// The node that `hop` leads to.
@@ -126,7 +134,7 @@ impl Routes {
             let hop = self
                 .next_hop(at, to)
                 .ok_or(NoRoute::Unreachable { from, to })?;
-            if path.len() >= self.nodes {
+            if path.len() >= self.forwards.len() {
                 return Err(NoRoute::Loop { from, to });
             }
             path.push(hop);

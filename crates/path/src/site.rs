@@ -4,6 +4,8 @@ use std::net::IpAddr;
 
 use narrows_core::{EntityId, Port};
 
+use crate::ElementSpec;
+
 /// Where a box stands; what it needs besides its own words.
 #[derive(Clone, Copy, Debug)]
 pub struct Site<'a> {
@@ -22,6 +24,17 @@ pub struct Site<'a> {
     pub addresses: [IpAddr; 2],
     /// The other end, if the box is one of the two of a tunnel.
     pub other_end: Option<OtherEnd>,
+    /// The ports of a node, this site being the first; none for all other elements.
+    pub ports: &'a [PortSite<'a>],
+}
+
+/// One port of a node.
+#[derive(Clone, Copy, Debug)]
+pub struct PortSite<'a> {
+    /// Where it stands: in front of its link.
+    pub site: Site<'a>,
+    /// Its words, which differ from the others' in what a port may have of its own.
+    pub spec: &'a ElementSpec,
 }
 
 /// The other end of a tunnel.

@@ -207,9 +207,11 @@ impl ElementSpec {
             forward: true,
             addresses: [IpAddr::V4([0; 4].into()), IpAddr::V6([0; 16].into())],
             other_end: None,
+            ports: &[],
         };
         let change = Change {
             words: words.to_owned(),
+            port: 0,
         };
         self.build(&site).change(Instant::ZERO, &change)
     }

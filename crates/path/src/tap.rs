@@ -52,6 +52,7 @@ impl Kind for TapSpec {
             link: None,
             holds_back: false,
             two_way: false,
+            node: false,
             translates: false,
             wraps: false,
             sets_ecn: false,

@@ -73,6 +73,7 @@ fn site(seed: u64) -> Site<'static> {
         forward: true,
         addresses: OWN,
         other_end: None,
+        ports: &[],
     }
 }
 
@@ -130,7 +131,9 @@ impl Bench {
     pub fn change(&mut self, now: Instant, words: &str) {
         self.run_until(now);
         let words = words.to_owned();
-        self.element.change(now, &Change { words }).unwrap();
+        self.element
+            .change(now, &Change { words, port: 0 })
+            .unwrap();
     }
 
     fn call(&mut self, now: Instant, f: impl FnOnce(&mut dyn Element, &mut Outlet<'_>)) {
@@ -210,7 +213,9 @@ impl BoxBench {
 
     pub fn change(&mut self, words: &str) {
         let words = words.to_owned();
-        self.element.change(self.now, &Change { words }).unwrap();
+        self.element
+            .change(self.now, &Change { words, port: 0 })
+            .unwrap();
     }
 
     /// Lets time pass, and wakes the box as it asks.

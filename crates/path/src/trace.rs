@@ -262,6 +262,7 @@ impl Kind for TraceSpec {
             }),
             holds_back: true,
             two_way: false,
+            node: false,
             translates: false,
             wraps: false,
             sets_ecn: false,

@@ -10,7 +10,7 @@ use crate::site::Site;
 pub(crate) struct Waiting {
     entity: EntityId,
     /// Bytes that the link counts for each packet above its IP length.
-    overhead: u32,
+    pub(crate) overhead: u32,
     pub(crate) queue: Box<dyn Queue>,
     counters: ElementCounters,
 }

@@ -48,6 +48,7 @@ fn fuzz_element_words() {
             forward: true,
             addresses: [[0; 4].into(), [0; 16].into()],
             other_end: None,
+            ports: &[],
         };
         let _ = spec.build(&site).next_wake();
     });

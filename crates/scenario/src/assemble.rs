@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use narrows_core::{DOWN, UP};
+use narrows_core::{DOWN, Port, UP};
 use narrows_path::paths::{Link, Next, Planned, Stage};
 use narrows_path::routes::{self, Routes};
-use narrows_path::{OtherEnd, Site};
+use narrows_path::{OtherEnd, PortSite, Site};
 use narrows_units::Instant;
 
 use crate::names::{FAR, NEAR, NameTable};
@@ -150,6 +150,7 @@ pub fn assemble(
         names,
         seed,
         boxes: plan.boxes(),
+        nodes: plan.node_ports(),
         placed: BTreeMap::new(),
         stages: Vec::new(),
     };
@@ -165,7 +166,7 @@ pub fn assemble(
             down,
         });
     }
-    let stages = builder.stages;
+    let Builder { stages, placed, .. } = builder;
     let mut changes = Vec::new();
     for change in &plan.changes {
         let refuse = |reason: String| BadChange {
@@ -181,14 +182,9 @@ pub fn assemble(
             .spec
             .check_change(&change.words)
             .map_err(|e| refuse(e.to_string()))?;
-        let entity = names.id(&change.target).unwrap_or_default();
-        let concerned = stages
-            .iter()
-            .enumerate()
-            .filter(|(_, s)| s.entity == entity);
         changes.push(Planned {
             at: change.at,
-            stages: concerned.map(|(i, _)| i as u32).collect(),
+            stages: placed[element.name.as_str()].clone(),
             words: change.words.clone(),
         });
     }
@@ -204,9 +200,40 @@ struct Builder<'p> {
     names: &'p NameTable,
     seed: u64,
     boxes: Vec<PlannedBox>,
-    /// The stages of two-way boxes, by name.
-    placed: BTreeMap<&'p str, usize>,
+    /// The ports of each node, by its name.
+    nodes: BTreeMap<&'p str, Vec<PortPlan<'p>>>,
+    /// The stages of each element, by its full name, with its port at a node.
+    placed: BTreeMap<&'p str, Vec<(u32, Port)>>,
     stages: Vec<Stage>,
+}
+
+/// Where a port of a node is.
+struct PortPlan<'p> {
+    link: &'p LinkPlan,
+    element: &'p NamedElement,
+    forward: bool,
+}
+
+impl Plan {
+    /// The ports of each node, by its name, in the order of the links that begin there.
+    fn node_ports(&self) -> BTreeMap<&str, Vec<PortPlan<'_>>> {
+        let mut nodes: BTreeMap<&str, Vec<PortPlan<'_>>> = BTreeMap::new();
+        for link in &self.links {
+            for (elements, forward) in [(&link.up, true), (&link.down, false)] {
+                if let Some(element) = elements.first().filter(|e| e.spec.facts().node) {
+                    nodes
+                        .entry(element.short_name())
+                        .or_default()
+                        .push(PortPlan {
+                            link,
+                            element,
+                            forward,
+                        });
+                }
+            }
+        }
+        nodes
+    }
 }
 
 impl<'p> Builder<'p> {
@@ -217,19 +244,19 @@ impl<'p> Builder<'p> {
             true => (&link.up, UP),
             false => (&link.down, DOWN),
         };
-        let places: Vec<usize> = elements
+        let places: Vec<(u32, Port)> = elements
             .iter()
             .map(|e| self.place(link, e, forward, ends))
             .collect();
         let mut next = ends[usize::from(port)];
-        for (element, at) in elements.iter().zip(places).rev() {
+        for (element, (at, own)) in elements.iter().zip(places).rev() {
             let port = if element.spec.facts().two_way {
                 port
             } else {
-                0
+                own
             };
-            self.stages[at].next[usize::from(port)] = next;
-            next = Next::Stage(at as u32, port);
+            self.stages[at as usize].next[usize::from(port)] = next;
+            next = Next::Stage(at, port);
         }
         next
     }
@@ -248,38 +275,81 @@ impl<'p> Builder<'p> {
         Some(OtherEnd { addresses, way })
     }
 
-    /// The stage of `element`; a two-way box that is in the other direction has one.
+    /// The stage of `element`, and its port there if it is a node; a two-way box that is in
+    /// the other direction has one, and so has a node of which another port was met.
     fn place(
         &mut self,
-        link: &LinkPlan,
+        link: &'p LinkPlan,
         element: &'p NamedElement,
         forward: bool,
         ends: [Next; 2],
-    ) -> usize {
-        let two_way = element.spec.facts().two_way;
-        if let Some(at) = self.placed.get(element.name.as_str()).filter(|_| two_way) {
-            return *at;
+    ) -> (u32, Port) {
+        let facts = element.spec.facts();
+        if facts.node {
+            return self.port(element, ends);
         }
-        let own = self.boxes.iter().find(|b| b.name == element.name);
-        let entity = self.names.id(&element.name).unwrap_or_default();
+        if facts.two_way {
+            if let Some(at) = self.placed.get(element.name.as_str()) {
+                return at[0];
+            }
+        }
+        let site = self.site(link, element, forward);
+        let built = element.spec.build(&site);
+        self.stages.push(Stage {
+            element: built,
+            entity: site.entity,
+            next: ends.into(),
+            ports: Vec::new(),
+        });
+        let at = (self.stages.len() as u32 - 1, 0);
+        self.placed.entry(&element.name).or_default().push(at);
+        at
+    }
+
+    /// The stage of the node that `element` is a port of, and which of its ports that is.
+    fn port(&mut self, element: &'p NamedElement, ends: [Next; 2]) -> (u32, Port) {
+        if let Some(at) = self.placed.get(element.name.as_str()) {
+            return at[0];
+        }
+        let ports = self.nodes.remove(element.short_name()).unwrap_or_default();
+        let sites: Vec<PortSite<'_>> = ports
+            .iter()
+            .map(|p| PortSite {
+                site: self.site(p.link, p.element, p.forward),
+                spec: &p.element.spec,
+            })
+            .collect();
         let site = Site {
-            entity,
+            ports: &sites,
+            ..sites[0].site
+        };
+        let stage = self.stages.len() as u32;
+        self.stages.push(Stage {
+            element: element.spec.build(&site),
+            entity: site.entity,
+            next: sites.iter().map(|_| ends[0]).collect(),
+            ports: sites.iter().map(|p| p.site.entity).collect(),
+        });
+        // The check allows no more ports than there are numbers.
+        for (port, number) in ports.iter().zip(0..) {
+            self.placed
+                .insert(&port.element.name, vec![(stage, number)]);
+        }
+        self.placed[element.name.as_str()][0]
+    }
+
+    /// Where `element` stands.
+    fn site(&self, link: &LinkPlan, element: &'p NamedElement, forward: bool) -> Site<'p> {
+        let own = self.boxes.iter().find(|b| b.name == element.name);
+        Site {
+            entity: self.names.id(&element.name).unwrap_or_default(),
             name: &element.name,
             seed: self.seed,
             mtu: link.mtu,
             forward,
             addresses: own.map_or([[0; 4].into(), [0; 16].into()], |own| own.addresses),
             other_end: self.other_end(element),
-        };
-        self.stages.push(Stage {
-            element: element.spec.build(&site),
-            entity,
-            next: ends,
-        });
-        let at = self.stages.len() - 1;
-        if two_way {
-            self.placed.insert(&element.name, at);
+            ports: &[],
         }
-        at
     }
 }

@@ -55,6 +55,7 @@ const FILES: &[(&str, &str)] = files![
     "efm/traffic.toml",
     "fq-codel.toml",
     "home/dsl.toml",
+    "incast.toml",
     "kernel/controls.toml",
     "kernel/queues.toml",
     "kernel/random-paths.toml",

@@ -165,7 +165,7 @@ pub struct WindowPlan {
 }
 
 /// A host, or a router between links.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct HostPlan {
     /// Its name; its entity is `host/<name>`.
     pub name: String,
@@ -175,6 +175,12 @@ pub struct HostPlan {
     pub ipv4: Ipv4Addr,
     /// Its IPv6 address.
     pub ipv6: Ipv6Addr,
+    /// What it is, if it is a node whose ports are elements of the links that begin there.
+    #[serde(
+        serialize_with = "maybe_words",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub node: Option<ElementSpec>,
 }
 
 /// A link between two hosts, with a chain of elements in each direction.
@@ -219,7 +225,8 @@ impl Datapath {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct NamedElement {
     /// `link/<link>/<up|down>/<name>`; of a two-way box `link/<link>/<name>`, of a tap
-    /// `tap/<name>`, the same in both directions, because both are one.
+    /// `tap/<name>`, the same in both directions, because both are one. The port of a node is
+    /// called as the node.
     pub name: String,
     /// What it does.
     #[serde(serialize_with = "words")]

@@ -32,6 +32,20 @@ ecn   = true
 start = "1s"
 "#;
 
+/// A node for a router.
+const SWITCH: &str = "switch buffer 1mb rate 1Gbit";
+
+/// A scenario whose server is the router with these words.
+fn node(is: &str) -> String {
+    format!("{GOOD}\n[[router]]\nname = \"server\"\nis   = \"{is}\"\n")
+}
+
+/// One whose server is a switch, with these elements where its port is.
+fn port(words: &str) -> String {
+    let down = "down = [\"netem delay 10ms\"";
+    node(SWITCH).replacen(down, &format!("down = [{words}"), 1)
+}
+
 /// A campaign that runs.
 const CAMPAIGN: &str = r#"version = 1
 kind = "campaign"
@@ -236,6 +250,12 @@ refused! {
     one_end: check(&broken("[\"client\", \"server\"]", "[\"client\"]"));
     same_ends: check(&broken("[\"client\", \"server\"]", "[\"client\", \"client\"]"));
     link_to_no_host: check(&broken("[\"client\", \"server\"]", "[\"client\", \"\"]"));
+    a_host_with_ports: check(&node(SWITCH).replace("[[router]]", "[[host]]"));
+    a_node_that_is_none: check(&node("rate 1Mbit"));
+    a_node_in_a_link: check(&broken("netem delay 10ms", SWITCH));
+    a_port_that_is_something_else: check(&port("\"server: netem delay 1ms\""));
+    a_port_with_a_buffer_of_its_own: check(&port("\"server: switch buffer 1mb\""));
+    a_port_in_the_second_place: check(&port("\"tap mid\", \"server: netem delay 1ms\""));
     host_without_link: check(&format!("{GOOD}\n[[host]]\nname = \"serve\"\n"));
     flow_to_no_host: check(&broken("to   = \"server\"", "to   = \"sever\""));
     flow_without_path: check(&format!(

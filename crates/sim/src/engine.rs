@@ -275,10 +275,8 @@ impl Engine<'_> {
             .paths
             .stages
             .iter()
-            .map(|s| ElementReport {
-                element: s.entity,
-                counters: s.element.counters(),
-            })
+            .flat_map(|s| s.counters())
+            .map(|(element, counters)| ElementReport { element, counters })
             .collect();
         let dropped: u64 = elements.iter().map(|e| e.counters.dropped).sum();
         Outcome {

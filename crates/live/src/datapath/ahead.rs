@@ -39,6 +39,10 @@ impl Element for Ahead {
         self.element.counters()
     }
 
+    fn port_counters(&self, port: Port) -> ElementCounters {
+        self.element.port_counters(port)
+    }
+
     fn sample(&self, now: Instant, events: &mut dyn EventSink) {
         self.element
             .sample((now + self.entry).min(self.end), events);

@@ -121,7 +121,10 @@ impl Lookahead {
     pub(super) fn shift(&self, built: &mut Assembled, end: Instant) {
         for change in &mut built.changes {
             // They have one time.
-            let ahead = change.stages.first().map(|i| self.stages[*i as usize].0);
+            let ahead = change
+                .stages
+                .first()
+                .map(|(i, _)| self.stages[*i as usize].0);
             let path_time = change.at.since(Instant::ZERO + ahead.unwrap_or_default());
             change.at = Instant::ZERO + path_time;
         }
@@ -150,7 +153,8 @@ impl Lookahead {
         let mut joined = Joined((0..all).collect());
         let held: Vec<Duration> = (0..built.stages.len()).map(|i| parts.held(i)).collect();
         for (i, stage) in built.stages.iter().enumerate() {
-            let ports = 1 + usize::from(parts.two_way.contains(&stage.entity));
+            let two_way = parts.two_way.contains(&stage.entity);
+            let ports = stage.ports.len().max(1 + usize::from(two_way));
             for next in &stage.next[..ports] {
                 joined.join(Points::exit(i), points.of(*next));
             }
@@ -161,7 +165,7 @@ impl Lookahead {
         // What changes together has one time.
         for change in &built.changes {
             for pair in change.stages.windows(2) {
-                let [a, b] = [pair[0], pair[1]].map(|i| Points::entry(i as usize));
+                let [a, b] = [pair[0], pair[1]].map(|(i, _)| Points::entry(i as usize));
                 joined.join(a, b);
             }
         }
@@ -224,7 +228,7 @@ impl Parts<'_> {
     /// For how long stage `i` holds every packet. One whose parameters change may hold
     /// none for a while.
     fn held(&self, i: usize) -> Duration {
-        let changes = |change: &Planned| change.stages.contains(&(i as u32));
+        let changes = |change: &Planned| change.stages.iter().any(|(s, _)| *s as usize == i);
         if self.built.changes.iter().any(changes) {
             return Duration::ZERO;
         }

@@ -132,6 +132,7 @@ pub(crate) fn translate(
         | ElementSpec::Mmb(_)
         | ElementSpec::Nat(_)
         | ElementSpec::Tunnel(_)
+        | ElementSpec::Switch(_)
         | ElementSpec::Tap(_)) => Err(format!(
             "`{}` is no queueing discipline; `rate …` and `netem …` are",
             other.kind()

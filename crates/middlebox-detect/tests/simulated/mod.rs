@@ -80,6 +80,7 @@ impl Path {
                 forward: way == "up",
                 addresses: OWN,
                 other_end: None,
+                ports: &[],
             })
         };
         self.nodes.push(Node::Elements(["up", "down"].map(build)));

@@ -284,6 +284,7 @@ impl Kind for NetemSpec {
             link: None,
             holds_back: !self.delay.is_zero() || !self.jitter.is_zero() || self.slot.is_some(),
             two_way: false,
+            node: false,
             translates: false,
             wraps: false,
             sets_ecn: false,

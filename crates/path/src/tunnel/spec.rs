@@ -215,6 +215,7 @@ impl Kind for TunnelSpec {
             link: None,
             holds_back: false,
             two_way: true,
+            node: false,
             translates: false,
             wraps: true,
             sets_ecn: false,

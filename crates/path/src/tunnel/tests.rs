@@ -49,6 +49,7 @@ fn site(entity: EntityId, addresses: [IpAddr; 2], other: [IpAddr; 2], way: Port)
             addresses: other,
             way,
         }),
+        ports: &[],
     }
 }
 

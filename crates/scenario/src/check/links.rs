@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
+use narrows_core::Port;
 use narrows_path::NamesFile;
 
 use super::tunnels::Tunnels;
@@ -26,10 +27,14 @@ pub(crate) const ONLY_LINK: &str = "access";
 /// More elements in a row than any path has.
 const MOST_ELEMENTS: usize = 256;
 
+/// Ports are numbered by a byte.
+const MOST_PORTS: usize = 1 + Port::MAX as usize;
+
 /// What was said about a host.
 struct Declared<'a> {
     table: &'a At<Host>,
     router: bool,
+    node: Option<ElementSpec>,
     linked: bool,
 }
 
@@ -45,12 +50,18 @@ impl<'a> Check<'a> {
         for (tables, router) in [(&scenario.host, false), (&scenario.router, true)] {
             for table in tables {
                 let name = names.required(places, table, &table.name)?;
+                if let (Some(is), false) = (&table.is, router) {
+                    let refusal = places.refuse(is, "nothing, as a host has no ports");
+                    return Err(refusal.with_help("call it [[router]]"));
+                }
+                let node = places.parsed(&table.is)?.map(|node| node.0.clone());
                 let linked = false;
                 hosts.0.insert(
                     name,
                     Declared {
                         table,
                         router,
+                        node,
                         linked,
                     },
                 );
@@ -66,9 +77,16 @@ impl<'a> Check<'a> {
             let index = LinkIndex(self.plan.links.len());
             let mtu = link.mtu.as_ref().map_or(DEFAULT_MTU, |mtu| mtu.0 as u32);
             let tunnels = |up| Tunnels::new(up, mtu);
-            let up = self.chain(link, &name, tunnels(true), index, shelf)?;
-            let down = self.chain(link, &name, tunnels(false), index, shelf)?;
+            let nodes = [ends.0, ends.1].map(|end| self.plan.host(end).clone());
+            let mut up = self.chain(link, &name, tunnels(true), &nodes[0], index, shelf)?;
+            let mut down = self.chain(link, &name, tunnels(false), &nodes[1], index, shelf)?;
             self.boxes_agree(link, &name, &up, &down)?;
+            for (key, given, elements, node) in [
+                ("up", &link.up, &mut up, &nodes[0]),
+                ("down", &link.down, &mut down, &nodes[1]),
+            ] {
+                self.with_port(given, &format!("link/{name}/{key}"), elements, node)?;
+            }
             self.plan.links.push(LinkPlan {
                 name,
                 ends,
@@ -92,6 +110,7 @@ impl<'a> Check<'a> {
             return Err(Refusal::at(spot, places.key(host.table), found, allowed)
                 .did_you_mean(name, self.plan.hosts.iter().map(|h| h.name.as_str())));
         }
+        self.ports_are_few(&hosts)?;
         self.settle_routers(&hosts);
         self.addresses_differ(&hosts)
     }
@@ -126,6 +145,7 @@ impl<'a> Check<'a> {
                     host.router = given.router;
                     host.ipv4 = given.table.ipv4.as_ref().map_or(host.ipv4, |at| at.0.0);
                     host.ipv6 = given.table.ipv6.as_ref().map_or(host.ipv6, |at| at.0.0);
+                    host.node = given.node.clone();
                 }
                 self.plan.hosts.push(host);
                 HostIndex(number)
@@ -193,6 +213,7 @@ impl<'a> Check<'a> {
         link: &At<Link>,
         link_name: &str,
         mut tunnels: Tunnels,
+        start: &HostPlan,
         index: LinkIndex,
         shelf: &dyn Shelf,
     ) -> Result<Vec<NamedElement>, Refusal> {
@@ -217,8 +238,24 @@ impl<'a> Check<'a> {
                 Some(label) => format!("{path}/{label}"),
                 None => path.clone(),
             };
-            let mut spec =
-                spec(at).map_err(|e| Refusal::words(spot, key.as_str(), e.shifted(at.words_at)))?;
+            // What the first element says by the name of the node is said of its port.
+            let port = start
+                .node
+                .as_ref()
+                .filter(|_| elements.is_empty() && label == Some(start.name.as_str()));
+            let mut spec = spec(at, port)
+                .map_err(|e| Refusal::words(spot, key.as_str(), e.shifted(at.words_at)))?;
+            if spec.facts().node != port.is_some() {
+                let found = format!("`{spec}`");
+                let allowed = match port {
+                    Some(node) => {
+                        format!("words of a `{}`, as `{}` is one", node.kind(), start.name)
+                    }
+                    None => "an element of a link".to_owned(),
+                };
+                return Err(Refusal::at(spot, key, found, allowed)
+                    .with_help("a node is what a router is: `[[router]] is = \"…\"`"));
+            }
             if let Some(file) = spec.file() {
                 let files = Arc::make_mut(&mut self.plan.files);
                 read_file(file, files, shelf)
@@ -282,6 +319,39 @@ impl<'a> Check<'a> {
         }
     }
 
+    /// Puts the port of `node`, if it is one, in front of the elements of a direction that
+    /// begins there and does not say otherwise.
+    fn with_port(
+        &self,
+        given: &[At<Element>],
+        path: &str,
+        elements: &mut Vec<NamedElement>,
+        node: &HostPlan,
+    ) -> Result<(), Refusal> {
+        let Some(spec) = &node.node else {
+            return Ok(());
+        };
+        let said = elements.first().is_some_and(|e| e.spec.facts().node);
+        let others = elements.iter().skip(usize::from(said));
+        if let Some(i) = others.clone().position(|e| e.short_name() == node.name) {
+            let found = format!("the name `{}`, which the port of the router has", node.name);
+            let allowed = "a name of its own, or the first place, where it is said what the port \
+                           has of its own";
+            return Err(Refusal::at(
+                self.places.spot(&given[i + usize::from(said)]),
+                path,
+                found,
+                allowed,
+            ));
+        }
+        if !said {
+            let name = format!("{path}/{}", node.name);
+            let spec = spec.clone();
+            elements.insert(0, NamedElement { name, spec });
+        }
+        Ok(())
+    }
+
     /// Refuses two-way boxes that have one name and different words, and those that
     /// translate addresses and stand in one direction only.
     fn boxes_agree(
@@ -314,6 +384,23 @@ impl<'a> Check<'a> {
                         "what has one name in both directions is one box, which sees both",
                     ),
                 );
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses nodes at which more links begin than a node has ports.
+    fn ports_are_few(&self, (declared, _): &Hosts<'a>) -> Result<(), Refusal> {
+        let hosts = self.plan.hosts.iter().enumerate();
+        for (i, host) in hosts.filter(|(_, h)| h.node.is_some()) {
+            let ends = self.plan.links.iter().map(|l| [l.ends.0.0, l.ends.1.0]);
+            let ports = ends.flatten().filter(|end| *end == i).count();
+            let is = declared.get(&host.name).and_then(|d| d.table.is.as_ref());
+            if let Some(is) = is.filter(|_| ports > MOST_PORTS) {
+                let found = format!("a node at which {ports} links begin");
+                return Err(self
+                    .places
+                    .found(is, found, format!("at most {MOST_PORTS}")));
             }
         }
         Ok(())
@@ -353,15 +440,24 @@ pub(crate) fn implied_host(name: &str, number: usize) -> HostPlan {
         router: false,
         ipv4: Ipv4Addr::new(10, 0, high, low),
         ipv6: Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, number as u16 + 1),
+        node: None,
     }
 }
 
 /// What an element does: as with a change in mid-run, words that were set leave
-/// what they do not name as it was, and take the place of words that are wrong.
-fn spec(element: &Element) -> Result<ElementSpec, narrows_units::WordError> {
+/// what they do not name as it was, and take the place of words that are wrong. Of a port
+/// the first words are laid over its node.
+fn spec(
+    element: &Element,
+    node: Option<&ElementSpec>,
+) -> Result<ElementSpec, narrows_units::WordError> {
     let mut layers = element.layers.iter();
     let first = layers.next().map_or("", String::as_str);
-    layers.fold(ElementSpec::parse(first), |before, words| match before {
+    let first = match node {
+        Some(node) => node.overlaid(first),
+        None => ElementSpec::parse(first),
+    };
+    layers.fold(first, |before, words| match before {
         Ok(before) => before.overlaid(words),
         Err(_) => ElementSpec::parse(words),
     })

@@ -15,8 +15,8 @@ use super::leaf::{
 use super::place::{At, More, Optional, Required};
 use crate::metrics::TECHNIQUES;
 use crate::parts::{
-    Control, Dscp, EcnMode, EcnWord, Gro, PacingUse, Segmentation, SendBuffer, SignalSpec,
-    SmallQueues, Traffic,
+    Control, Dscp, EcnMode, EcnWord, ElementSpec, Gro, PacingUse, Segmentation, SendBuffer,
+    SignalSpec, SmallQueues, Traffic,
 };
 use crate::plan::{Datapath, LARGEST_SEED, Window};
 use crate::transport::{SpinUse, TransportName};
@@ -116,7 +116,14 @@ pub(crate) struct Host {
     pub(crate) ipv4: Optional<Spelled<Address<Ipv4Addr>>>,
     /// Its IPv6 address.
     pub(crate) ipv6: Optional<Spelled<Address<Ipv6Addr>>>,
+    /// Of a router: what it is in words, if its ports are more than where links begin:
+    /// `switch buffer 1mb rate 1Gbit queue dualpi2`.
+    pub(crate) is: Optional<Words<Node>>,
 }
+
+/// What a router is.
+#[derive(Clone, Debug)]
+pub(crate) struct Node(pub(crate) ElementSpec);
 
 /// A link between two hosts.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
@@ -502,6 +509,20 @@ impl Grammar for SizeInBytes {
             .map(Bytes::get)
             .filter(|bytes| *bytes > 0);
         bytes.map(Self).ok_or_else(|| no_such(line, Self::ALLOWED))
+    }
+}
+
+impl Grammar for Node {
+    const ALLOWED: &'static str = "a node in words, such as \"switch buffer 1mb rate 1Gbit\"";
+
+    fn read(line: &str) -> Result<Self, WordError> {
+        let spec = ElementSpec::parse(line)?;
+        match spec.facts().node {
+            true => Ok(Self(spec)),
+            false => {
+                Err(no_such(line, Self::ALLOWED).with_help("all other elements stand in links"))
+            }
+        }
     }
 }
 

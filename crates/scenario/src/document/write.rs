@@ -12,7 +12,7 @@ use super::leaf::{Element, Name, Scalar, Spelled, Whole, Words};
 use super::place::{At, More};
 use super::scenario::{
     Address, Capture, Change, Command, EcnRequest, Flow, Host, HostModel, Link, Mark, Mode,
-    NamedWindow, Observe, Probe, Proxy, Scenario, SizeInBytes,
+    NamedWindow, Node, Observe, Probe, Proxy, Scenario, SizeInBytes,
 };
 use crate::check::{
     DEFAULT_MTU, DEFAULT_SAMPLE, default_window, implied_host, model, needed_ecn, watch,
@@ -95,8 +95,8 @@ impl Plan {
             ends: given(ends.into_iter().collect()),
             mtu: unless(link.mtu == DEFAULT_MTU, Whole(link.mtu.into())),
             datapath: unless(link.datapath.is_own(), link.datapath),
-            up: elements(&link.up),
-            down: elements(&link.down),
+            up: elements(&link.up, self.host(link.ends.0)),
+            down: elements(&link.down, self.host(link.ends.1)),
         }
     }
 
@@ -188,6 +188,8 @@ impl Plan {
                         name: name(&host.name),
                         ipv4: unless(host.ipv4 == implied.ipv4, Spelled(Address(host.ipv4))),
                         ipv6: unless(host.ipv6 == implied.ipv6, Spelled(Address(host.ipv6))),
+                        is: (host.node.as_ref())
+                            .map(|node| At::from(Words::of(Node(node.clone()), node))),
                     })
                 })
             })
@@ -366,7 +368,8 @@ fn dscp(value: u8) -> Option<At<Words<Dscp>>> {
     )
 }
 
-fn elements(elements: &[NamedElement]) -> More<Element> {
+/// The elements of a direction that begins at `host`, whose port is said where it differs.
+fn elements(elements: &[NamedElement], host: &HostPlan) -> More<Element> {
     let element = |e: &NamedElement| Element {
         label: e
             .spec
@@ -377,7 +380,8 @@ fn elements(elements: &[NamedElement]) -> More<Element> {
         layers: vec![e.spec.to_string()],
         words_at: 0,
     };
-    elements.iter().map(element).collect()
+    let differs = |e: &&NamedElement| !e.spec.facts().node || host.node.as_ref() != Some(&e.spec);
+    elements.iter().filter(differs).map(element).collect()
 }
 
 /// Writes a table: first its own values, then the tables in it. What `given` does

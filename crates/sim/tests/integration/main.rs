@@ -11,6 +11,7 @@ mod flows;
 mod golden;
 mod marks;
 mod model;
+mod nodes;
 mod pages;
 mod pmtud;
 mod probes;

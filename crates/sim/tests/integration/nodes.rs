@@ -1,0 +1,85 @@
+//! Nodes: elements with a port for each link that begins there.
+
+use crate::rig::{Record, conserves, plan, run};
+use narrows_core::EntityId;
+
+/// Two hosts send to `c` and one to `d` through a switch of five ports.
+fn switched(is: &str, more: &str) -> String {
+    let link = |name: &str, up: &str| {
+        format!(
+            "[[link]]\nname = \"{name}\"\nends = [\"sw\", \"{name}\"]\nup = [{up}]\ndown = [\"netem delay 1ms\"]\n"
+        )
+    };
+    let flow = |name: &str, from: &str, to: &str| {
+        format!(
+            "[[flow]]\nname = \"{name}\"\nfrom = \"{from}\"\nto = \"{to}\"\ntraffic = \"cbr rate 60Mbit\"\nstart = \"0s\"\n"
+        )
+    };
+    let links = ["a", "b", "c", "d", "e"].map(|name| link(name, "\"netem delay 1ms\""));
+    format!(
+        "duration = \"2s\"\nmeasure = \"1s..2s\"\n[[router]]\nname = \"sw\"\nis = \"{is}\"\n{}{}{}{}{more}",
+        links.concat(),
+        flow("ac", "a", "c"),
+        flow("bc", "b", "c"),
+        flow("ad", "a", "d"),
+    )
+}
+
+/// What each port dropped, by the link's name.
+fn drops(toml: &str) -> Vec<(String, u64)> {
+    let outcome = run(&plan(toml), 1, &mut Record::default());
+    conserves(&outcome);
+    let name = |entity: EntityId| outcome.names[entity.0 as usize].clone();
+    let reports = outcome.elements.iter();
+    let ports = reports.filter(|e| name(e.element).ends_with("/sw"));
+    ports
+        .map(|e| (name(e.element), e.counters.dropped))
+        .collect()
+}
+
+#[test]
+fn each_port_of_a_switch_reports_by_its_link_and_only_the_busy_one_drops() {
+    let dropped = drops(&switched("switch buffer 100kb rate 100Mbit", ""));
+    let names: Vec<_> = dropped.iter().map(|(name, _)| name.as_str()).collect();
+    let expected = ["a", "b", "c", "d", "e"].map(|l| format!("link/{l}/up/sw"));
+    assert_eq!(names, expected);
+    for (name, dropped) in &dropped {
+        // 120 of 100 Mbit/s for two seconds: a sixth of some 20,000 packets.
+        assert_eq!(
+            *dropped > 2_000,
+            name == "link/c/up/sw",
+            "{name}: {dropped}"
+        );
+    }
+}
+
+#[test]
+fn a_port_may_have_words_of_its_own_and_is_changed_by_itself() {
+    let is = "switch buffer 100kb rate 1Gbit";
+    let quiet = drops(&switched(is, ""));
+    assert!(quiet.iter().all(|(_, dropped)| *dropped == 0), "{quiet:?}");
+    let slow = switched(is, "").replace(
+        "ends = [\"sw\", \"d\"]\nup = [",
+        "ends = [\"sw\", \"d\"]\nup = [\"sw: switch rate 30Mbit\", ",
+    );
+    let change = "[[change]]\nat = \"1s\"\ntarget = \"link/d/up/sw\"\nto = \"rate 30Mbit\"\n";
+    for toml in [slow, switched(is, change)] {
+        for (name, dropped) in drops(&toml) {
+            assert_eq!(dropped > 1_000, name == "link/d/up/sw", "{name}: {dropped}");
+        }
+    }
+}
+
+#[test]
+fn a_plan_with_a_node_is_written_as_it_was_read() {
+    let toml = switched("switch buffer 100kb alpha 2 rate 1Gbit queue codel", "").replace(
+        "ends = [\"sw\", \"d\"]\nup = [",
+        "ends = [\"sw\", \"d\"]\nup = [\"sw: switch rate 30Mbit\", ",
+    );
+    let first = plan(&toml);
+    let written = first.to_toml();
+    assert_eq!(written.matches("= \"switch ").count(), 1, "{written}");
+    assert_eq!(written.matches("sw: switch ").count(), 1, "{written}");
+    let again = narrows_scenario::Draft::read("again.toml", written.as_bytes()).unwrap();
+    assert_eq!(again.check().unwrap(), first);
+}
