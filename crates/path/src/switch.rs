@@ -122,10 +122,9 @@ impl SwitchSpec {
                 (Some(word), ..) => word,
             };
             match (word.text, buffer) {
-                ("buffer", _) if of_a_port => {
-                    return Err(word
-                        .refused(usages(&Self::PARAMETERS[1..]))
-                        .with_help("the buffer is that of all ports: say it where the switch is"));
+                ("buffer", Some(shared)) if of_a_port => {
+                    let allowed = format!("{shared}, which all ports share");
+                    words.checked_value(allowed, |given: &Bytes| *given == shared)?;
                 }
                 ("buffer", _) => buffer = Some(words.value()?),
                 ("alpha", _) => alpha = words.value()?,
@@ -529,10 +528,7 @@ mod tests {
         let written = "switch buffer 1mb alpha 2 rate 2Gbit queue codel";
         assert_eq!(port, ElementSpec::parse(written).unwrap());
         let error = switch.overlaid("switch buffer 2mb").unwrap_err();
-        assert!(
-            error.to_string().contains("alpha A, or rate RATE"),
-            "{error}"
-        );
+        assert!(error.to_string().contains("all ports share"), "{error}");
     }
 
     #[test]
