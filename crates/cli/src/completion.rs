@@ -80,9 +80,11 @@ pub fn scenarios(typed: &OsStr) -> Vec<CompletionCandidate> {
     entries_and_files(typed, Some(FileKind::Scenario))
 }
 
-/// Campaigns of the catalogue, and files.
+/// Campaigns and collections of the catalogue, and files.
 pub fn campaigns(typed: &OsStr) -> Vec<CompletionCandidate> {
-    entries_and_files(typed, Some(FileKind::Campaign))
+    let mut all = entries_and_files(typed, Some(FileKind::Campaign));
+    all.extend(of_catalogue(typed, Some(FileKind::Collection)));
+    all
 }
 
 /// Everything in the catalogue, and files.
@@ -207,7 +209,7 @@ pub fn axes(typed: &OsStr) -> Vec<CompletionCandidate> {
 fn campaign_in(word: String) -> Option<narrows::results::campaign::CampaignResult> {
     match open(Path::new(&word)).ok()? {
         Results::Campaign(folder) => Some(folder.result),
-        Results::Run(_) | Results::Comparison(_) => None,
+        Results::Run(_) | Results::Comparison(_) | Results::Collection(_) => None,
     }
 }
 

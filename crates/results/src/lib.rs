@@ -16,6 +16,7 @@
 
 pub mod campaign;
 mod capture;
+pub mod collection;
 pub mod comparison;
 mod decimal;
 mod distribution;

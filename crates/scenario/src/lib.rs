@@ -21,6 +21,7 @@ mod assemble;
 mod campaign;
 pub mod catalog;
 mod check;
+mod collection;
 mod command;
 mod control;
 mod document;
@@ -49,9 +50,10 @@ mod tree;
 pub use assemble::{Assembled, BadChange, assemble};
 pub use campaign::{
     Axis, Band, Between, Campaign, Cell, Condition, Expression, Figure, Formula, Held, Judgement,
-    Measured, Metric, Pair, PairedCells, Seen, Shape, Shelf, Tolerance,
+    KeyFinding, Measured, Metric, Pair, PairedCells, Seen, Sentence, Shape, Shelf, Tolerance,
 };
 pub use check::model::host_model_words;
+pub use collection::Collection;
 pub use document::schema;
 pub use draft::Draft;
 pub use glob::Glob;

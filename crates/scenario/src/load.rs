@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::campaign::{Campaign, Shelf};
 use crate::catalog::{self, CatalogEntry};
+use crate::collection::Collection;
 use crate::draft::Draft;
 use crate::refusal::{Refusal, nearest};
 use crate::source::Spot;
@@ -36,6 +37,8 @@ pub enum FileKind {
     Scenario,
     /// A matrix of them.
     Campaign,
+    /// Campaigns that are run together.
+    Collection,
 }
 
 /// Opens `name`: a file if there is one, else an entry of the catalogue.
@@ -112,17 +115,18 @@ impl Loaded {
         match root.at("kind").map(Node::as_text) {
             None | Some(Some("scenario")) => Ok(FileKind::Scenario),
             Some(Some("campaign")) => Ok(FileKind::Campaign),
-            Some(_) => Err(root.refuse("kind", "`scenario` or `campaign`")),
+            Some(Some("collection")) => Ok(FileKind::Collection),
+            Some(_) => Err(root.refuse("kind", "`scenario`, `campaign` or `collection`")),
         }
     }
 
     /// The scenario in it, as it was written.
     ///
     /// # Errors
-    /// If it is no TOML, or a campaign.
+    /// If it is no TOML, or of another kind.
     pub fn draft(&self) -> Result<Draft, Refusal> {
         let root = tree::read(&self.name, &self.bytes)?;
-        if self.kind_of(&root)? == FileKind::Campaign {
+        if self.kind_of(&root)? != FileKind::Scenario {
             let help = format!("run it with `narrows campaign {}`", self.short_name());
             return Err(root.refuse("kind", "a scenario").with_help(help));
         }
@@ -135,7 +139,7 @@ impl Loaded {
     /// The campaign in it, with `sets` applied to every cell.
     ///
     /// # Errors
-    /// What [`Campaign::read`] refuses, and a scenario.
+    /// What [`Campaign::read`] refuses, and what is of another kind.
     pub fn campaign(&self, sets: &[String]) -> Result<Campaign, Refusal> {
         let root = tree::read(&self.name, &self.bytes)?;
         if self.kind_of(&root)? == FileKind::Scenario {
@@ -146,12 +150,35 @@ impl Loaded {
         Campaign::read(&self.name, &self.bytes, self, sets)
     }
 
+    /// The collection in it.
+    ///
+    /// # Errors
+    /// What [`Collection::read`] refuses.
+    pub fn collection(&self) -> Result<Collection, Refusal> {
+        Collection::read(&self.name, &self.bytes)
+    }
+
+    /// The campaign or scenario that a collection in this file calls `name`: a file beside it,
+    /// or an entry of the catalogue.
+    ///
+    /// # Errors
+    /// If it is neither, or the file cannot be read.
+    pub fn beside(&self, name: &str) -> Result<Self, Refusal> {
+        match &self.place {
+            Place::Folder(folder) if folder.join(name).is_file() => {
+                load(&folder.join(name).to_string_lossy())
+            }
+            _ => load(name),
+        }
+    }
+
     /// Its text, as far as it is one.
     pub fn text(&self) -> std::borrow::Cow<'_, str> {
         String::from_utf8_lossy(&self.bytes)
     }
 
-    fn short_name(&self) -> &str {
+    /// What it is called on a command line: its path, or its name in the catalogue.
+    pub fn short_name(&self) -> &str {
         match &self.place {
             Place::Folder(_) => &self.name,
             Place::Catalog(entry) => entry.name,

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use narrows_scenario::{Campaign, Cell, EcnMode, Loaded, catalog};
+use narrows_scenario::{Campaign, Cell, EcnMode, FileKind, Loaded, catalog};
 
 fn campaign(name: &str) -> Campaign {
     let entry = catalog::entry(name).expect("an entry");
@@ -61,19 +61,37 @@ fn every_entry_can_run_and_says_what_it_is_and_where_it_is_from() {
         for part in what {
             assert!(entry.text.contains(part), "{}: {part}", entry.name);
         }
-        if entry.text.contains("kind    = \"campaign\"") {
-            assert_eq!(campaign(entry.name).name, entry.name);
-        } else {
-            let draft = Loaded::from(entry).draft();
-            match draft.and_then(|d| d.check()) {
+        let loaded = Loaded::from(entry);
+        match loaded.kind().expect("a kind") {
+            FileKind::Campaign => assert_eq!(campaign(entry.name).name, entry.name),
+            FileKind::Collection => {
+                assert_eq!(loaded.collection().expect("one").name, entry.name);
+            }
+            FileKind::Scenario => match loaded.draft().and_then(|d| d.check()) {
                 Ok(plan) => {
                     assert_eq!(plan.name, entry.name);
                     assert!(plan.title.is_some() && plan.source.is_some());
                 }
                 Err(refusal) => panic!("{}", refusal.to_line()),
-            }
+            },
         }
     }
+}
+
+#[test]
+fn the_risk_is_of_all_campaigns_of_the_l4s_tests_each_with_its_findings() {
+    let entry = catalog::entry("l4s-tests/risk").expect("an entry");
+    let loaded = Loaded::from(entry);
+    let mut named = loaded.collection().expect("a collection").campaigns;
+    for name in &named {
+        let campaign = loaded.beside(name).and_then(|file| file.campaign(&[]));
+        let campaign = campaign.unwrap_or_else(|refusal| panic!("{}", refusal.to_line()));
+        assert!(!campaign.key_findings.is_empty(), "{name}");
+    }
+    let all = catalog::entries().map(|e| e.name);
+    let all = all.filter(|name| name.starts_with("l4s-tests/") && *name != entry.name);
+    named.sort();
+    assert_eq!(named, all.collect::<Vec<_>>());
 }
 
 #[test]

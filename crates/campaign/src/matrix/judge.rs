@@ -1,7 +1,11 @@
 //! Seeds to medians, cells to checks.
 
-use narrows_results::campaign::{CellResult, CheckResult, ConditionResult, MetricResult, median};
-use narrows_scenario::{Between, Campaign, Cell, Held, Judgement, Measured, Shape, Tolerance};
+use narrows_results::campaign::{
+    CellResult, CheckResult, ConditionResult, KeyFindingResult, MetricResult, median,
+};
+use narrows_scenario::{
+    Between, Campaign, Cell, Held, Judgement, Measured, Sentence, Shape, Tolerance,
+};
 
 /// The row of metric number `metric` of `cell`, from each seed's figure.
 pub(super) fn metric_row(
@@ -53,16 +57,48 @@ pub(super) fn checks(campaign: &Campaign, cells: &[CellResult]) -> Vec<CheckResu
         .collect()
 }
 
+/// The campaign's key findings, in whose sentences are the figures of `cells`; without those
+/// whose severity is about a cell that was not run.
+pub(super) fn key_findings(campaign: &Campaign, cells: &[CellResult]) -> Vec<KeyFindingResult> {
+    let row = |metric: usize, cell: &str| {
+        let cell = cells.iter().find(|c| c.name == cell)?;
+        cell.metrics.get(metric)
+    };
+    let measured = |metric: usize, cell: &str| row(metric, cell).map(measured_of);
+    let published = |metric: usize, cell: &str| {
+        row(metric, cell).map(|m| Measured {
+            median: m.published,
+            by_seed: std::slice::from_ref(&m.published),
+        })
+    };
+    let filled = |sentence: &Sentence| sentence.filled(&measured, &published);
+    let all = campaign.key_findings.iter();
+    all.filter_map(|finding| {
+        Some(KeyFindingResult {
+            title: finding.title.clone(),
+            severity: filled(&finding.severity)?,
+            when: finding.when.as_ref().and_then(filled),
+            cure: finding.cure.as_ref().and_then(filled),
+            checks: finding.checks.clone(),
+        })
+    })
+    .collect()
+}
+
+fn measured_of(row: &MetricResult) -> Measured<'_> {
+    Measured {
+        median: row.measured,
+        by_seed: &row.by_seed,
+    }
+}
+
 /// What `shape` says of the cells that were run, by those of its conditions that name no
 /// other; `None` if there are none of these.
 fn shape(campaign: &Campaign, shape: &Shape, cells: &[CellResult]) -> Option<CheckResult> {
     let seen = |metric: usize, cell: &str| {
         let cell = cells.iter().find(|c| c.name == cell)?;
         let row = cell.metrics.get(metric);
-        Some(row.map_or_else(Measured::default, |m| Measured {
-            median: m.measured,
-            by_seed: &m.by_seed,
-        }))
+        Some(row.map_or_else(Measured::default, measured_of))
     };
     let name = |(metric, cell): (usize, &str)| format!("{}[{cell}]", campaign.metrics[metric].name);
     let mut conditions = Vec::new();

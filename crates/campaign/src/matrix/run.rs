@@ -20,7 +20,7 @@ use narrows_scenario::{Campaign, Plan};
 use narrows_units::Duration;
 
 use super::doubts::{add_absent, campaign_verdict};
-use super::judge::{checks, metric_row};
+use super::judge::{checks, key_findings, metric_row};
 use crate::pool;
 
 /// How a campaign is run.
@@ -477,6 +477,7 @@ fn collect(
             .iter()
             .map(|f| figure(campaign, f))
             .collect(),
+        key_findings: key_findings(campaign, &done),
         checks: checks(campaign, &done),
         planned: campaign.cells.len(),
         complete: done.len() == campaign.cells.len(),

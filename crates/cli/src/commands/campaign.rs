@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 
-use narrows::load::{self, is_pattern};
+use narrows::load;
+use narrows::report::pages;
 use narrows::report::table::{campaign_json, campaign_table};
+use narrows::results::collection::CollectionWriter;
 use narrows::scenario;
 use narrows::{CampaignOptions, Engine, Watch, run_campaign};
 use serde_json::Value;
@@ -16,26 +18,46 @@ use crate::status::{Failure, Outcome, Status};
 pub fn campaign(args: &Args) -> Outcome {
     let engine = narrows::EngineName::from(args.engine).engine(args.kernel.as_deref())?;
     // All of them are checked before the first one runs.
+    let load::Campaigns { collection, files } = load::campaigns(&args.name)?;
     let mut campaigns = Vec::new();
-    for loaded in load::campaigns(&args.name)? {
+    for loaded in &files {
         let mut campaign = loaded.campaign(&args.sets)?;
         campaign.only(&args.only)?;
         campaigns.push(campaign);
     }
-    let several = campaigns.len() > 1;
+    let several = campaigns.len() > 1 || collection.is_some();
+    let alone = !several && !load::is_pattern(&args.name);
+    let gathered = match &collection {
+        Some(collection) => gather(args, &*engine, collection, &campaigns)?,
+        None => None,
+    };
     let mut status = Status::Done;
     let mut documents = Vec::new();
-    for campaign in campaigns {
+    for (loaded, campaign) in files.iter().zip(&campaigns) {
         // Of several campaigns, each gets a folder of its own in DIR.
-        let out: Option<PathBuf> = args.out.as_ref().map(|dir| match several {
-            true => dir.join(&campaign.name),
-            false => dir.clone(),
-        });
-        let ended = one(args, &*engine, &campaign, out, &mut documents)?;
+        let out: Option<PathBuf> = match &gathered {
+            Some(gathered) => Some(gathered.campaign_dir(&campaign.name)),
+            None => args.out.as_ref().map(|dir| match several {
+                true => dir.join(&campaign.name),
+                false => dir.clone(),
+            }),
+        };
+        // What repeats it is what was typed, or of several its own name.
+        let name = if alone {
+            &args.name
+        } else {
+            loaded.short_name()
+        };
+        let ended = one(args, &*engine, campaign, name, out, &mut documents)?;
         status = status.and(ended);
         if status == Status::Interrupted {
             break;
         }
+    }
+    if let Some(gathered) = gathered {
+        let folder = gathered.finish()?;
+        pages::write_collection(&folder)?;
+        super::finish(&folder.dir)?;
     }
     if args.format == Format::Json {
         match documents.pop() {
@@ -49,13 +71,23 @@ pub fn campaign(args: &Args) -> Outcome {
     Ok(status)
 }
 
-/// What repeats `campaign`: all that decides about its data and its verdict,
-/// as it was typed, but by its own name where a pattern meant several.
-fn command(args: &Args, campaign: &scenario::Campaign) -> Vec<String> {
-    let name = match is_pattern(&args.name) {
-        true => &campaign.name,
-        false => &args.name,
-    };
+/// The folder of a collection, in which each of `campaigns` gets one.
+fn gather(
+    args: &Args,
+    engine: &dyn Engine,
+    collection: &scenario::Collection,
+    campaigns: &[scenario::Campaign],
+) -> Result<Option<CollectionWriter>, Failure> {
+    let names: Vec<&str> = campaigns.iter().map(|c| c.name.as_str()).collect();
+    let output = super::output(args.out.as_deref());
+    let origin = super::origin(command(args, &args.name));
+    let begun = CollectionWriter::begin(engine, collection, &names, &output, &origin);
+    Ok(begun?)
+}
+
+/// What repeats what is called `name`: all that decides about its data and its verdict, as it
+/// was typed.
+fn command(args: &Args, name: &str) -> Vec<String> {
     let mut words = ["narrows", "campaign", name].map(str::to_owned).to_vec();
     super::repeated(&mut words, "--only", &args.only);
     words.extend(super::engine_words(args.engine));
@@ -71,6 +103,7 @@ fn one(
     args: &Args,
     engine: &dyn Engine,
     campaign: &scenario::Campaign,
+    name: &str,
     out: Option<PathBuf>,
     documents: &mut Vec<Value>,
 ) -> Result<Status, Failure> {
@@ -82,7 +115,7 @@ fn one(
         },
         jobs: args.jobs.map_or(0, |n| n as usize),
         output: super::output(out.as_deref()),
-        origin: super::origin(command(args, campaign)),
+        origin: super::origin(command(args, name)),
         ..CampaignOptions::default()
     };
     let folder = {

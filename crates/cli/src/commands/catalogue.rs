@@ -45,6 +45,16 @@ pub fn list(args: &List) -> Outcome {
                     source: campaign.source.unwrap_or_default(),
                 }
             }
+            FileKind::Collection => {
+                let collection = loaded.collection()?;
+                let title = collection.title.unwrap_or_default();
+                Line {
+                    name: entry.name,
+                    kind: "collection",
+                    title: format!("{title} ({} campaigns)", collection.campaigns.len()),
+                    source: collection.source.unwrap_or_default(),
+                }
+            }
             FileKind::Scenario => {
                 let plan = loaded.draft()?.check()?;
                 Line {
@@ -73,7 +83,7 @@ pub fn list(args: &List) -> Outcome {
             let widest = lines.iter().map(|l| l.name.len()).max().unwrap_or(0);
             let rows = lines
                 .iter()
-                .map(|l| format!("{:<widest$}  {:<8}  {}\n", l.name, l.kind, l.title));
+                .map(|l| format!("{:<widest$}  {:<10}  {}\n", l.name, l.kind, l.title));
             print(&rows.collect::<String>());
         }
     }
@@ -91,6 +101,21 @@ pub fn show(args: &Show) -> Outcome {
             let of = |cell: &Cell| Some(refused(&cell.plan)?.in_cell(&cell.name));
             let refused = campaign.cells.iter().find_map(of);
             (of_campaign(&campaign), json_of_campaign(&campaign), refused)
+        }
+        FileKind::Collection => {
+            let collection = loaded.collection()?;
+            let (title, source) = (collection.title.as_ref(), collection.source.as_ref());
+            let text = head(&collection.name, title, source);
+            let campaigns = collection.campaigns.iter();
+            let lines: String = campaigns.map(|name| format!("campaign {name}\n")).collect();
+            let as_json = json!({
+                "kind": "collection",
+                "name": collection.name,
+                "title": collection.title,
+                "source": collection.source,
+                "campaigns": collection.campaigns,
+            });
+            (format!("{text}{lines}"), as_json, None)
         }
         FileKind::Scenario => {
             let mut draft = loaded.draft()?;

@@ -2,6 +2,7 @@
 
 #[cfg(target_os = "linux")]
 mod by;
+mod collection;
 mod command_line;
 mod compiled;
 mod completion;

@@ -14,6 +14,7 @@ mod flent;
 #[cfg(target_os = "linux")]
 mod live_observers;
 mod modelled;
+mod nulls;
 mod observed;
 mod observers;
 mod proxies;

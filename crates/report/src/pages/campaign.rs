@@ -2,11 +2,12 @@
 
 use maud::{Markup, html};
 use narrows_results::campaign::{
-    CampaignResult, CellResult, CheckResult, FigureResult, MetricResult, Outcome,
+    CampaignResult, CellResult, CheckResult, FigureResult, MetricResult,
 };
 use narrows_results::folder::CampaignFolder;
 
 use super::command;
+use super::findings;
 use super::heatmap;
 use super::page::{self, Library, count, fact, fixed, number};
 use super::rig;
@@ -32,6 +33,7 @@ pub fn html(folder: &CampaignFolder, library: &Library) -> String {
     let any = figures.iter().any(|f| !f.charts.is_empty()) || !against.is_empty();
     let body = html! {
         (header(campaign))
+        (findings::html(campaign))
         (in_short(campaign))
         @for figure in &figures {
             @if figure.figure.metrics.iter().all(|m| campaign.is_flag(m)) {
@@ -203,11 +205,7 @@ fn checks(campaign: &CampaignResult) -> Markup {
         @if !campaign.checks.is_empty() {
             h2 { "Checks" }
             ul.checks { @for check in &campaign.checks { li {
-                @match check.outcome() {
-                    Outcome::Pass => span.badge.yes { "✓ pass" },
-                    Outcome::Differs => span.badge.differs { "≠ differs" },
-                    Outcome::Fail => span.badge.no { "✗ fail" },
-                }
+                (findings::badge(Some(check.outcome())))
                 @if !check.conditions.is_empty() { (conditions(check)) }
                 @else { (bare(&check.line)) }
                 @if check.conditions.is_empty() && !check.outside.is_empty() {

@@ -1,5 +1,5 @@
-//! The pages: `report.html` of a run, that of a campaign, and `compare.html` of
-//! a comparison.
+//! The pages: `report.html` of a run, that of a campaign or of a collection of them, and
+//! `compare.html` of a comparison.
 //!
 //! The page of a single run is one file that needs no network. A campaign's
 //! folder has a page, a page per cell, and one copy of the charts' script
@@ -8,9 +8,11 @@
 //! read off. The same data give the same page, byte for byte.
 
 mod campaign;
+mod collection;
 mod command;
 mod comparison;
 mod crowd;
+mod findings;
 mod heatmap;
 mod interactive;
 mod network;
@@ -29,6 +31,7 @@ mod topology;
 use std::path::{Path, PathBuf};
 
 use narrows_results::Error;
+use narrows_results::collection::CollectionFolder;
 use narrows_results::folder::{
     CampaignFolder, ComparisonFolder, Results, RunRecord, RunResult, open, open_run, write_whole,
 };
@@ -78,6 +81,11 @@ pub fn write_campaign(dir: &Path, folder: &CampaignFolder) -> Result<PathBuf, Er
     write(&dir.join(FILE), &campaign::html(folder, &library))
 }
 
+/// Writes `report.html` of a collection; its campaigns have their own.
+pub fn write_collection(folder: &CollectionFolder) -> Result<PathBuf, Error> {
+    write(&folder.dir.join(FILE), &collection::html(folder))
+}
+
 /// Writes `compare.html` of a comparison, the pages of its runs, and the script
 /// that all of them share. Runs whose folders are gone are left out.
 pub fn write_comparison(folder: &ComparisonFolder) -> Result<PathBuf, Error> {
@@ -103,8 +111,8 @@ pub fn write_comparison(folder: &ComparisonFolder) -> Result<PathBuf, Error> {
     write(&dir.join(COMPARISON_FILE), &page)
 }
 
-/// Writes the page of a results folder again: of a run, or of a campaign or a
-/// comparison and each of its runs. Returns the page to start from, and what ran.
+/// Writes the page of a results folder again: of a run, of a campaign or a comparison and each
+/// of its runs, or of a collection and each of its campaigns. Returns the page to start from, and what ran.
 ///
 /// # Errors
 /// When `dir` is no results folder, or a page cannot be written.
@@ -114,6 +122,12 @@ pub fn again(dir: &Path) -> Result<(PathBuf, RunRecord), Error> {
         Results::Run(run) => write_run(dir, run, &RunPage::default()),
         Results::Campaign(folder) => write_cells(dir, folder),
         Results::Comparison(folder) => write_comparison(folder),
+        Results::Collection(folder) => {
+            for (at, campaign) in &folder.campaigns {
+                write_cells(&dir.join(at), campaign)?;
+            }
+            write_collection(folder)
+        }
     };
     Ok((page?, results.record().clone()))
 }

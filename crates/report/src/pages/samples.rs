@@ -413,6 +413,7 @@ pub fn campaign() -> CampaignFolder {
             metrics: vec!["rate1_mbit".into(), "share1_pct".into(), "jain".into()],
             titles: Vec::new(),
             figures: Vec::new(),
+            key_findings: Vec::new(),
             checks: vec![
                 check("dualpi2", 24 - outside.len(), 21, outside.clone()),
                 check("fq_codel", 24, 22, Vec::new()),

@@ -63,8 +63,9 @@ pub fn figures(results: &Results) -> Vec<Chart> {
     match results {
         Results::Run(run) => figures::of_run(run),
         Results::Campaign(folder) => comparison::of_campaign(&folder.result),
-        // Its runs have their figures, and its page holds them side by side.
-        Results::Comparison(_) => Vec::new(),
+        // Its runs have their figures, and its page holds them side by side; each campaign of a
+        // collection has its own.
+        Results::Comparison(_) | Results::Collection(_) => Vec::new(),
     }
 }
 

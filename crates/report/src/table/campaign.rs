@@ -1,6 +1,8 @@
 //! Published | measured | difference.
 
-use narrows_results::campaign::{CampaignResult, CellResult, MetricResult};
+use narrows_results::campaign::{
+    CampaignResult, CellResult, KeyFindingResult, MetricResult, Outcome,
+};
 use narrows_results::text::{Align, TextTable};
 
 use crate::plot::choice::shown_metrics;
@@ -19,7 +21,7 @@ pub fn table(result: &CampaignResult, width: Option<usize>) -> String {
             text.push_str(&format!("\n{more} more metrics: --wide shows them all\n"));
         }
     }
-    for lines in [troubles(result), check_lines(result)] {
+    for lines in [troubles(result), check_lines(result), finding_lines(result)] {
         if !lines.is_empty() {
             text.push('\n');
         }
@@ -108,6 +110,23 @@ fn check_lines(result: &CampaignResult) -> Vec<String> {
     }
     lines.extend(result.checks_in_words());
     lines
+}
+
+/// What the campaign shows: each finding with what was measured.
+fn finding_lines(result: &CampaignResult) -> Vec<String> {
+    let all = result.key_findings.iter();
+    let line = |finding: &KeyFindingResult| {
+        let outcome = result
+            .outcome_of(finding)
+            .map_or("not judged", Outcome::word);
+        let mut line = format!("{} ({outcome}): {}", finding.title, finding.severity);
+        let more = [("When", &finding.when), ("Cure", &finding.cure)];
+        for (word, text) in more.iter().filter_map(|(w, t)| Some((w, t.as_ref()?))) {
+            line.push_str(&format!(" {word}: {text}"));
+        }
+        line
+    };
+    all.map(line).collect()
 }
 
 fn rows_of<'a>(

@@ -3,6 +3,7 @@
 mod axis;
 mod check;
 mod csv;
+mod key_finding;
 mod title;
 
 use serde::{Deserialize, Serialize};
@@ -12,6 +13,7 @@ use crate::verdict::Verdict;
 pub use axis::numbers;
 pub use check::{CheckResult, ConditionResult, Outcome, in_words};
 pub use csv::cells_csv;
+pub use key_finding::KeyFindingResult;
 
 /// A campaign's outcome.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -36,6 +38,9 @@ pub struct CampaignResult {
     /// The figures that the file asks for.
     #[serde(default)]
     pub figures: Vec<FigureResult>,
+    /// What it shows, in sentences with what was measured.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub key_findings: Vec<KeyFindingResult>,
     /// Cells in the matrix's order, those that were run.
     pub cells: Vec<CellResult>,
     /// How the cells compare with the published figures, group by group.
@@ -205,6 +210,18 @@ impl CampaignResult {
         self.cells.iter().map(of).sum()
     }
 
+    /// How many published figures have a measured one within `part` of them (0.25: a quarter),
+    /// and how many there are beside which something was to be measured. Figures of 0 are
+    /// left out.
+    pub fn near(&self, part: f64) -> (usize, usize) {
+        let rows = self.cells.iter().flat_map(|c| &c.metrics);
+        let published = rows.filter_map(|m| Some((m.published.filter(|p| *p != 0.0)?, m.measured)));
+        published.fold((0, 0), |(near, all), (published, measured)| {
+            let is_near = |m: f64| (m / published - 1.0).abs() <= part;
+            (near + usize::from(measured.is_some_and(is_near)), all + 1)
+        })
+    }
+
     /// Whether that metric says yes or no of each cell: every figure is 0 or 1.
     pub fn is_flag(&self, metric: &str) -> bool {
         let rows = self.cells.iter().filter_map(|c| c.metric(metric));
@@ -264,6 +281,30 @@ pub fn median(sorted: &[f64]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_published_figure_is_near_within_a_part_of_it() {
+        let row = |published, measured| MetricResult {
+            published,
+            measured,
+            ..MetricResult::default()
+        };
+        let campaign = CampaignResult {
+            cells: vec![CellResult {
+                metrics: vec![
+                    row(Some(4.0), Some(5.0)),
+                    row(Some(4.0), Some(5.1)),
+                    row(Some(-4.0), Some(-3.0)),
+                    row(Some(4.0), None),
+                    row(Some(0.0), Some(0.0)),
+                    row(None, Some(1.0)),
+                ],
+                ..CellResult::default()
+            }],
+            ..CampaignResult::default()
+        };
+        assert_eq!(campaign.near(0.25), (2, 4));
+    }
 
     #[test]
     fn the_median_of_an_even_number_is_between_the_middle_two() {

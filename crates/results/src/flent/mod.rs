@@ -123,6 +123,10 @@ pub fn write(results: &Results, out: Option<&Path>) -> Result<Vec<PathBuf>, Erro
                 write(&open_run(&dir)?, path.join(FILE))?;
             }
         }
+        Results::Collection(_) => {
+            let why = "a collection holds campaigns; name the folder of one of them";
+            return Err(Error::Refused(why.to_owned()));
+        }
         Results::Comparison(comparison) => {
             for folder in comparison.result.cells.iter().flat_map(|c| c.folders()) {
                 let dir = comparison.dir.join(folder);

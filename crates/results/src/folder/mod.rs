@@ -13,6 +13,7 @@ use narrows_scenario::Plan;
 use serde::{Deserialize, Serialize};
 
 use crate::campaign::CampaignResult;
+use crate::collection::CollectionFolder;
 use crate::comparison::Comparison;
 use crate::series::Series;
 use crate::summary::RunSummary;
@@ -47,7 +48,7 @@ pub enum Output {
 pub struct RunRecord {
     /// Version of the folder's layout; 1.
     pub format: u32,
-    /// `run`, `campaign` or `compare`.
+    /// `run`, `campaign`, `compare` or `collection`.
     pub kind: String,
     /// Name of the scenario or campaign.
     pub name: String,
@@ -141,6 +142,8 @@ pub enum Results {
     /// A comparison; its runs are folders below its own, see
     /// [`CellComparison`](crate::comparison::CellComparison).
     Comparison(Box<ComparisonFolder>),
+    /// A collection of campaigns.
+    Collection(Box<CollectionFolder>),
 }
 
 impl Results {
@@ -150,6 +153,7 @@ impl Results {
             Self::Run(run) => &run.record,
             Self::Campaign(campaign) => &campaign.record,
             Self::Comparison(comparison) => &comparison.record,
+            Self::Collection(collection) => &collection.record,
         }
     }
 }

@@ -7,9 +7,10 @@ use serde::de::DeserializeOwned;
 
 use super::{CampaignFolder, ComparisonFolder, FORMAT, Results, RunRecord, RunResult};
 use crate::Error;
+use crate::collection::{self, CollectionFolder, CollectionResult};
 use crate::series::Series;
 
-/// Opens a results folder: of a run, a campaign or a comparison, or a link to
+/// Opens a results folder: of a run, a campaign, a comparison or a collection, or a link to
 /// one.
 ///
 /// A folder of a run that was killed has a `run.json` and perhaps nothing
@@ -33,6 +34,15 @@ pub fn open(dir: &Path) -> Result<Results, Error> {
             record,
         })));
     }
+    if record.kind == "collection" {
+        let result: CollectionResult = json(dir, collection::FILE)?.unwrap_or_default();
+        return Ok(Results::Collection(Box::new(CollectionFolder {
+            dir: dir.to_path_buf(),
+            campaigns: collection::read(dir, &result)?,
+            result,
+            record,
+        })));
+    }
     let series = dir.join("series.csv.gz");
     let series = if series.is_file() {
         let gz = fs::read(&series).map_err(Error::io("read", &series))?;
@@ -51,16 +61,18 @@ pub fn open(dir: &Path) -> Result<Results, Error> {
 /// Opens the results folder of one run.
 ///
 /// # Errors
-/// As [`open`], and when it is a campaign's or a comparison's.
+/// As [`open`], and when it is of several runs.
 pub fn open_run(dir: &Path) -> Result<RunResult, Error> {
     match open(dir)? {
         Results::Run(run) => Ok(*run),
-        Results::Campaign(_) | Results::Comparison(_) => Err(Error::NotResults {
-            dir: dir.to_path_buf(),
-            what: "it holds several runs, and a single one is wanted; name a folder of a run \
+        Results::Campaign(_) | Results::Comparison(_) | Results::Collection(_) => {
+            Err(Error::NotResults {
+                dir: dir.to_path_buf(),
+                what: "it holds several runs, and a single one is wanted; name a folder of a run \
                    below its cells/"
-                .to_owned(),
-        }),
+                    .to_owned(),
+            })
+        }
     }
 }
 

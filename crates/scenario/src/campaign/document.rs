@@ -66,6 +66,9 @@ pub(crate) struct Campaign {
     /// What the campaign is about: metrics drawn against its axes.
     #[serde(default)]
     pub(super) figure: Vec<At<Figure>>,
+    /// What it shows, in sentences with measured figures.
+    #[serde(default)]
+    pub(super) key_finding: Vec<At<KeyFinding>>,
     /// The published table.
     pub(super) published: Optional<Published>,
     /// What is judged.
@@ -238,6 +241,26 @@ pub(crate) struct Figure {
     pub(super) panels: More<String>,
     /// The pattern of the cells that are drawn; all by default.
     pub(super) cells: Optional<String>,
+}
+
+/// What a campaign shows. Sentences may have figures in them: `{METRIC[CELL]}` is what was
+/// measured, over a pattern of cells from the least to the greatest, `{published METRIC[CELL]}`
+/// what is published.
+#[derive(Debug, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct KeyFinding {
+    /// It, in a line.
+    pub(super) title: Required<String>,
+    /// How grave it is, as measured.
+    pub(super) severity: Required<String>,
+    /// Under which conditions.
+    pub(super) when: Optional<String>,
+    /// What cures it.
+    pub(super) cure: Optional<String>,
+    /// The checks and tolerances by which it holds, by their names.
+    #[serde(default)]
+    #[schemars(required)]
+    pub(super) checks: More<String>,
 }
 
 /// A shape that measured figures must have.

@@ -276,6 +276,29 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// One side of a comparison by itself.
+    ///
+    /// # Errors
+    /// If `text` is none, or names what is not there.
+    pub(super) fn value(
+        text: &'a str,
+        metrics: &'a [Metric],
+        cells: &'a [Cell],
+    ) -> Result<Expression, WordError> {
+        let (at, cells) = (0, Some(cells));
+        let mut reader = Self {
+            text,
+            at,
+            metrics,
+            cells,
+        };
+        let sum = reader.sum(0)?;
+        match reader.next() {
+            None => Ok(sum),
+            Some(_) => Err(reader.wrong("`+`, `-`, `*`, `/` or the end of the figure")),
+        }
+    }
+
     /// A chain of comparisons over `metrics` of `cells`: its first side, and
     /// the others with what precedes them.
     ///

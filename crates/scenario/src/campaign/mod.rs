@@ -6,6 +6,7 @@ pub(crate) mod document;
 mod expression;
 mod figure;
 mod formula;
+mod key_finding;
 mod known;
 mod matrix;
 mod pair;
@@ -21,6 +22,7 @@ pub use band::{Band, Between, Judgement, Tolerance};
 pub use expression::Expression;
 pub use figure::Figure;
 pub use formula::{Formula, Metric};
+pub use key_finding::{KeyFinding, Sentence};
 pub use pair::{Pair, PairedCells};
 pub use shape::{Condition, Held, Measured, Seen, Shape};
 
@@ -45,6 +47,8 @@ pub struct Campaign {
     pub metrics: Vec<Metric>,
     /// What it is about: metrics against axes.
     pub figures: Vec<Figure>,
+    /// What it shows, in sentences.
+    pub key_findings: Vec<KeyFinding>,
     /// What is judged.
     pub tolerances: Vec<Tolerance>,
     /// Shapes that measured figures must have among themselves.
@@ -123,6 +127,7 @@ impl Campaign {
             pair: None,
             metrics: Vec::new(),
             figures: Vec::new(),
+            key_findings: Vec::new(),
             tolerances: Vec::new(),
             shapes: Vec::new(),
             cells: vec![Cell {

@@ -7,6 +7,7 @@ use super::document;
 use super::expression::Expression;
 use super::figure::Figure;
 use super::formula::{self, Formula, Metric};
+use super::key_finding::KeyFinding;
 use super::known;
 use super::matrix::{self, AxisValues, Template, Words};
 use super::published::Published;
@@ -84,6 +85,12 @@ impl Reader<'_> {
             .check
             .iter()
             .map(|table| self.shape(table, &metrics, &cells));
+        let tolerances = tolerances.collect::<Result<Vec<_>, _>>()?;
+        let shapes = shapes.collect::<Result<Vec<_>, _>>()?;
+        let named = tolerances.iter().map(|t| t.name.as_str());
+        let named: Vec<&str> = named.chain(shapes.iter().map(|s| s.id.as_str())).collect();
+        let found = given.key_finding.iter();
+        let found = found.map(|table| KeyFinding::read(table, places, &metrics, &cells, &named));
         Ok(Campaign {
             name: name.to_string(),
             title: given.title.as_deref().cloned(),
@@ -91,8 +98,9 @@ impl Reader<'_> {
             source: given.source.as_deref().cloned(),
             seeds: self.seeds()?,
             figures: figures.collect::<Result<_, _>>()?,
-            tolerances: tolerances.collect::<Result<_, _>>()?,
-            shapes: shapes.collect::<Result<_, _>>()?,
+            key_findings: found.collect::<Result<_, _>>()?,
+            tolerances,
+            shapes,
             axes,
             pair,
             metrics,

@@ -80,26 +80,7 @@ impl Condition {
         metrics: &[Metric],
         cells: &[Cell],
     ) -> Result<Vec<Self>, WordError> {
-        let Some((at, pattern)) = pattern_in(text) else {
-            return Self::parse(text, metrics, cells).map(|one| vec![one]);
-        };
-        let refused = |allowed: &str| {
-            let found = format!("the pattern `{pattern}`");
-            WordError::new(at..at + pattern.len(), found, allowed)
-        };
-        let glob = Glob::parse(pattern).map_err(|_| refused("a `}` for each `{`"))?;
-        let fit = cells.iter().filter(|cell| glob.matches(&cell.name));
-        let in_place = format!("[{pattern}]");
-        let all = fit
-            .map(|cell| {
-                let text = text.replace(&in_place, &format!("[{}]", cell.name));
-                Self::parse(&text, metrics, cells)
-            })
-            .collect::<Result<Vec<_>, _>>()?;
-        match all.is_empty() {
-            true => Err(refused("a pattern that fits the name of a cell")),
-            false => Ok(all),
-        }
+        of_each_cell(text, cells, &mut |text| Self::parse(text, metrics, cells))
     }
 
     /// The figures that are compared: metrics by their index in the campaign, with their
@@ -145,6 +126,35 @@ impl Condition {
     }
 }
 
+/// What `read` makes of `text` for each cell that the pattern in it fits, with the cell's name
+/// in all places of the pattern; of a text without a pattern once.
+///
+/// # Errors
+/// Those of `read`, and if the pattern is none or fits no cell.
+pub(super) fn of_each_cell<T>(
+    text: &str,
+    cells: &[Cell],
+    read: &mut dyn FnMut(&str) -> Result<T, WordError>,
+) -> Result<Vec<T>, WordError> {
+    let Some((at, pattern)) = pattern_in(text) else {
+        return read(text).map(|one| vec![one]);
+    };
+    let refused = |allowed: &str| {
+        let found = format!("the pattern `{pattern}`");
+        WordError::new(at..at + pattern.len(), found, allowed)
+    };
+    let glob = Glob::parse(pattern).map_err(|_| refused("a `}` for each `{`"))?;
+    let fit = cells.iter().filter(|cell| glob.matches(&cell.name));
+    let in_place = format!("[{pattern}]");
+    let all = fit
+        .map(|cell| read(&text.replace(&in_place, &format!("[{}]", cell.name))))
+        .collect::<Result<Vec<_>, _>>()?;
+    match all.is_empty() {
+        true => Err(refused("a pattern that fits the name of a cell")),
+        false => Ok(all),
+    }
+}
+
 /// The first pattern among the names of cells, and where it is.
 fn pattern_in(text: &str) -> Option<(usize, &str)> {
     let opened = text.match_indices('[');
@@ -157,19 +167,17 @@ fn pattern_in(text: &str) -> Option<(usize, &str)> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod samples {
+    use super::super::Formula;
     use super::*;
 
-    fn condition(text: &str) -> Result<Condition, WordError> {
-        conditions(text).map(|mut all| all.remove(0))
-    }
-
-    fn conditions(text: &str) -> Result<Vec<Condition>, WordError> {
+    /// Two metrics and two cells.
+    pub(in super::super) fn campaign_of() -> ([Metric; 2], [Cell; 2]) {
         let metric = |name: &str| Metric {
             name: name.to_owned(),
             title: None,
             unit: None,
-            formula: super::super::Formula::Sum(Expression::Number(0.0)),
+            formula: Formula::Sum(Expression::Number(0.0)),
         };
         let plan = crate::Draft::from_words(&["rate 1Mbit".to_owned()], &["cubic".to_owned()])
             .and_then(|d| d.check())
@@ -182,22 +190,40 @@ mod tests {
             published: Vec::new(),
         };
         let cells = [cell("base"), cell("0.1/spin")];
-        Condition::parse_all(text, &[metric("mean_ms"), metric("sd")], &cells)
+        ([metric("mean_ms"), metric("sd")], cells)
+    }
+
+    /// What was measured there; `sd` of the second cell was not run, that of the first has no
+    /// value.
+    pub(in super::super) fn measured(metric: usize, cell: &str) -> Option<Measured<'static>> {
+        let median = match (metric, cell) {
+            (0, "base") => Some(70.0),
+            (0, _) => Some(-20.0),
+            (_, "base") => None,
+            _ => return None,
+        };
+        Some(Measured {
+            median,
+            by_seed: &[],
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn condition(text: &str) -> Result<Condition, WordError> {
+        conditions(text).map(|mut all| all.remove(0))
+    }
+
+    fn conditions(text: &str) -> Result<Vec<Condition>, WordError> {
+        let (metrics, cells) = samples::campaign_of();
+        Condition::parse_all(text, &metrics, &cells)
     }
 
     fn judged(text: &str) -> Held {
-        condition(text).expect(text).judge(&|metric, cell| {
-            let median = match (metric, cell) {
-                (0, "base") => Some(70.0),
-                (0, _) => Some(-20.0),
-                (_, "base") => None,
-                _ => return None,
-            };
-            Some(Measured {
-                median,
-                by_seed: &[],
-            })
-        })
+        condition(text).expect(text).judge(&samples::measured)
     }
 
     #[test]

@@ -13,29 +13,32 @@ use super::app;
 use super::de::Fault;
 use super::scenario::Scenario;
 use crate::campaign::document::{BaseScenario, Campaign};
+use crate::collection::Document as Collection;
 
 /// What the schema is called; the version of the format is part of it.
 const ID: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/schema/v1.json");
 
-/// A scenario or a campaign, as its `kind` says, so that a validator names the key that is
-/// wrong rather than that the whole file is neither.
+/// A scenario, a campaign or a collection, as its `kind` says, so that a validator names the key that is
+/// wrong rather than that the whole file is none of them.
 struct File;
 
 impl JsonSchema for File {
     fn schema_name() -> Cow<'static, str> {
-        "Narrows scenario or campaign".into()
+        "Narrows scenario, campaign or collection".into()
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let scenario = generator.subschema_for::<Scenario>();
         let campaign = generator.subschema_for::<Campaign>();
+        let collection = generator.subschema_for::<Collection>();
+        let of_kind = |kind: &str| json_schema!({ "properties": { "kind": { "const": kind } }, "required": ["kind"] });
         json_schema!({
-            "if": { "properties": { "kind": { "const": "campaign" } }, "required": ["kind"] },
+            "if": of_kind("campaign"),
             "then": campaign,
-            "else": scenario,
+            "else": { "if": of_kind("collection"), "then": collection, "else": scenario },
             // Judges nothing: completion in editors by Taplo looks for keys in `anyOf`, and
             // not in `if`.
-            "anyOf": [scenario, campaign, {}],
+            "anyOf": [scenario, campaign, collection, {}],
         })
     }
 }

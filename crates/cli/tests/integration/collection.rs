@@ -1,0 +1,97 @@
+//! Collections: campaigns that run together, and the page of what they found.
+
+use std::fs;
+use std::path::Path;
+
+use crate::program::narrows;
+
+/// A campaign of one short cell, which finds that its flow has `least` Mbit/s and more.
+fn write_campaign(at: &Path, name: &str, least: f64) {
+    let text = format!(
+        r#"
+version = 1
+kind = "campaign"
+name = "{name}"
+cell = "{{queue}}"
+[scenario]
+duration = "4s"
+[[scenario.link]]
+name = "access"
+ends = ["client", "server"]
+up = ["netem delay 5ms", "bottleneck: rate 5Mbit queue fq_codel"]
+down = ["netem delay 5ms"]
+[[scenario.flow]]
+name = "bulk"
+from = "client"
+to = "server"
+cc = "cubic"
+[axis.queue]
+fq = {{ words = "fq_codel" }}
+[set]
+"link/access/up/bottleneck" = "rate 5Mbit queue {{words}}"
+[metric]
+goodput = "goodput_mbit of flow/bulk"
+[[key_finding]]
+title = "{name} carries data"
+severity = "It is {{goodput[*]}} Mbit/s."
+when = "A flow runs."
+checks = ["enough"]
+[[check]]
+id = "enough"
+text = "the flow has its rate"
+holds = "goodput[fq] >= {least}"
+"#
+    );
+    fs::write(at.join(format!("{name}.toml")), text).expect("written");
+}
+
+#[test]
+fn a_collection_runs_its_campaigns_and_its_page_has_what_each_found() {
+    let at = tempfile::tempdir().expect("a folder");
+    write_campaign(at.path(), "one", 4.0);
+    write_campaign(at.path(), "two", 6.0);
+    let both = "version = 1\nkind = \"collection\"\nname = \"both\"\ncampaigns = [\"one.toml\", \"two.toml\"]\n";
+    fs::write(at.path().join("both.toml"), both).expect("written");
+    let args = ["campaign", "both.toml", "--check", "--out", "out"];
+    let ran = narrows(at.path(), &args);
+    // The second one's check fails.
+    assert_eq!(ran.status.code(), Some(4), "{ran:?}");
+    let page = fs::read_to_string(at.path().join("out/report.html")).expect("a page");
+    for part in [
+        "one carries data",
+        "two carries data",
+        "It is 4.",
+        "A flow runs.",
+        "1 of 2 checks pass, 1 fails",
+        "href=\"one/report.html\"",
+        "narrows campaign both.toml --check",
+    ] {
+        assert!(page.contains(part), "{part} is not in the page");
+    }
+    let own = fs::read_to_string(at.path().join("out/two/report.html")).expect("a page");
+    assert!(own.contains("two carries data") && own.contains("narrows campaign two.toml --check"));
+
+    // The page can be written again, and nothing of it is lost.
+    fs::remove_file(at.path().join("out/report.html")).expect("removed");
+    let again = narrows(at.path(), &["report", "out"]);
+    assert_eq!(again.status.code(), Some(0), "{again:?}");
+    let rewritten = fs::read_to_string(at.path().join("out/report.html")).expect("a page");
+    assert_eq!(rewritten, page);
+}
+
+#[test]
+fn a_collection_is_no_scenario_and_its_campaigns_must_be_there() {
+    let at = tempfile::tempdir().expect("a folder");
+    let text = "version = 1\nkind = \"collection\"\nname = \"all\"\ncampaigns = [\"nowhere\"]\n";
+    fs::write(at.path().join("all.toml"), text).expect("written");
+    for (args, says) in [
+        (["run", "all.toml"], "narrows campaign all.toml"),
+        (["campaign", "all.toml"], "`nowhere`"),
+    ] {
+        let ran = narrows(at.path(), &args);
+        assert_eq!(ran.status.code(), Some(2), "{ran:?}");
+        let told = String::from_utf8_lossy(&ran.stderr).into_owned();
+        assert!(told.contains(says), "{told}");
+    }
+    assert!(!at.path().join("results").exists());
+}
