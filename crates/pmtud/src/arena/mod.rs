@@ -31,7 +31,10 @@ const SEARCHES: [(Search, Reports); 13] = [
 ];
 
 /// Halves to the byte.
-const BISECT: Search = Search::Bisect { floor: 0, stop: 1 };
+const BISECT: Search = Search::Bisect {
+    floor: 0,
+    within: 1,
+};
 
 /// What a search came to on all paths.
 #[derive(Clone, Debug, PartialEq)]
