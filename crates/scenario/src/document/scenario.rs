@@ -15,8 +15,8 @@ use super::leaf::{
 use super::place::{At, More, Optional, Required};
 use crate::metrics::TECHNIQUES;
 use crate::parts::{
-    Control, Dscp, EcnMode, EcnWord, Gro, PacingUse, Segmentation, SendBuffer, SignalSpec,
-    SmallQueues, Traffic,
+    Control, Dscp, EcnMode, EcnWord, Gro, MtuProbing, PacingUse, Segmentation, SendBuffer,
+    SignalSpec, SmallQueues, Traffic,
 };
 use crate::plan::{Datapath, LARGEST_SEED, Window};
 use crate::transport::{SpinUse, TransportName};
@@ -271,6 +271,9 @@ pub(crate) struct HostModel {
     pub(crate) small_queues: Optional<Words<SmallQueues>>,
     /// `unlimited` (the default) or `auto [max BYTES]`.
     pub(crate) send_buffer: Optional<Words<SendBuffer>>,
+    /// `off` (the default), or `black-hole` or `always`, then `[base_mss BYTES] [floor BYTES]
+    /// [interval TIME] [threshold BYTES]`.
+    pub(crate) mtu_probing: Optional<Words<MtuProbing>>,
 }
 
 /// A latency probe.
