@@ -29,7 +29,7 @@ pub enum PmtudCommand {
               narrows pmtud probe 2001:db8::1 --tracepath
 
 Searches: step BYTES, table, binary, linear BYTES, bisect [floor BYTES] [within BYTES], sctp, \
-adaptive, those of quinn, s2n-quic, neqo, msquic and picoquic, or the first seven (all). What each does: docs/path-mtu.md.")]
+adaptive, those of quinn, s2n-quic, neqo, msquic and picoquic, or all of them (all). What each does: docs/path-mtu.md.")]
 pub struct PmtudProbe {
     /// The host, at which `narrows pmtud serve` runs; at the port 8899 unless one is named
     #[arg(value_name = "HOST[:PORT]")]

@@ -8,6 +8,7 @@ use std::fmt;
 
 use narrows_units::{WordError, Words, word_for};
 
+use crate::settings::Reports;
 use stacks::STACKS;
 pub use stacks::Stack;
 
@@ -66,7 +67,7 @@ impl Known {
 }
 
 /// A strategy: from what is known to the next size, or the end of the search.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Search {
     /// BASE_PLPMTU, then so many bytes more, until one fails (MAMI report, section 3.1).
     Step(u16),
@@ -118,7 +119,7 @@ pub const SEARCHES: [(&str, &str); 8] = [
     ),
     (
         "quinn|s2n-quic|neqo|msquic|picoquic",
-        "as these QUIC stacks do it",
+        "as these QUIC stacks do it, which ignore packet-too-big reports",
     ),
 ];
 
@@ -167,6 +168,15 @@ impl Search {
                 None => return Err(kind.refused(SEARCH_WORDS)),
             },
         })
+    }
+
+    /// What such a search does about packet-too-big reports that it is told to use so: QUIC's stacks
+    /// ignore them (RFC 9000 section 14.2.1 lets them).
+    pub fn reports(self, told: Reports) -> Reports {
+        match self {
+            Self::Of(_) => Reports::Ignored,
+            _ => told,
+        }
     }
 
     /// The next size to try, larger than what arrived and smaller than what failed; `None`
