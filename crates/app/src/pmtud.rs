@@ -31,12 +31,12 @@ const MTU_ALLOWED: &str = "an MTU of 68 to 65535 bytes";
 /// MAX_PROBES (RFC 8899 section 5.1.2).
 const PROBES: u32 = 3;
 
-/// What searches ended with.
+/// What searches ended with: a size, of which a distribution would keep two digits.
 const FOUND: TelemetryField = TelemetryField::new(
     "found",
     "bytes",
     "the largest datagram that arrived, at the end of each search",
-    Reduce::Sample,
+    Reduce::Gauge,
 );
 
 /// How long they took.
@@ -477,7 +477,7 @@ mod tests {
         let spec = with(
             "pmtud",
             &[
-                ("search", "bisect stop 1"),
+                ("search", "bisect within 1"),
                 ("ptb", "off"),
                 ("mtu", "9000"),
                 ("probes", "10"),
@@ -486,7 +486,7 @@ mod tests {
                 ("raise", "1min"),
             ],
         );
-        let words = "pmtud search bisect stop 1 ptb off mtu 9000 probes 10 timer 15s \
+        let words = "pmtud search bisect within 1 ptb off mtu 9000 probes 10 timer 15s \
                      confirm never raise 60s";
         assert_eq!(spec.to_string(), words);
     }

@@ -138,7 +138,7 @@ impl Sockets for Api<'_, '_> {
             return Err(SocketError::Unsupported);
         }
         let node = self.node();
-        if self.hosts.path(node, remote.ip()).is_none() {
+        if self.hosts.way_to(node, remote.ip()).is_none() {
             return Err(SocketError::Unreachable(remote));
         }
         let protocol = self.hosts.profile(profile).protocol();

@@ -273,15 +273,12 @@ impl Hosts {
         self.routes.next_hop(node, self.node_of(address)?)
     }
 
-    /// The first link from `node` to `address`, and the largest packet that all links
-    /// there and back carry: what a transport that finds out by its own probes comes
-    /// to.
-    pub(crate) fn path(&self, node: usize, address: IpAddr) -> Option<(Hop, u32)> {
+    /// The first link from `node` to `address`, from where there is a way back.
+    pub(crate) fn way_to(&self, node: usize, address: IpAddr) -> Option<Hop> {
         let to = self.node_of(address)?;
         let there = self.routes.path(node, to).ok()?;
-        let back = self.routes.path(to, node).ok()?;
-        let mtus = there.iter().chain(&back).map(|h| self.links[h.link].mtu);
-        Some((*there.first()?, mtus.min()?))
+        self.routes.path(to, node).ok()?;
+        there.first().copied()
     }
 
     /// A packet leaves `node` by `hop`: past the hooks, into the link.

@@ -58,7 +58,7 @@ pub(crate) struct ConnectionEnds<'a> {
     pub role: Role,
     pub local: SocketAddr,
     pub remote: SocketAddr,
-    /// The largest IP packet that all links there and back carry, in bytes.
+    /// The largest IP packet that the first link takes, in bytes, or less as ICMP has said.
     pub mtu: u32,
     /// The server's Fast Open cookie, if one is known.
     pub cookie: Option<&'a [u8]>,
@@ -145,7 +145,7 @@ impl EndpointFactory {
                 }))
             }
             Transport::Model(spec) => Box::new(narrows_quic::model::Socket::new(
-                narrows_quic::model::Endpoint::new(*spec, role, rng),
+                narrows_quic::model::Endpoint::new(*spec, role, (local.is_ipv4(), mtu), rng),
                 self.sealer(local, remote),
             )),
             Transport::Datagrams | Transport::System => return None,

@@ -330,13 +330,15 @@ impl Hosts {
         local: SocketAddr,
         remote: SocketAddr,
     ) -> Result<u32, SocketError> {
-        let path = self.path(node, remote.ip());
-        let (hop, mut mtu) = path.ok_or(SocketError::Unreachable(remote))?;
+        let hop = self.way_to(node, remote.ip());
+        let hop = hop.ok_or(SocketError::Unreachable(remote))?;
         let s = self.next_socket();
+        // The links beyond the first are found out about: by TCP with ICMP (RFC 1191 §3), by QUIC
+        // with its own probes (RFC 9000 §14.3).
+        let mut mtu = self.links[hop.link].mtu;
         if self.profiles[profile].protocol() == ip::TCP {
-            // The links beyond the first are found out about (RFC 1191 §3).
             let known = self.nodes[node].path_mtu(net.now, remote.ip());
-            mtu = known.unwrap_or(u32::MAX).min(self.links[hop.link].mtu);
+            mtu = known.unwrap_or(u32::MAX).min(mtu);
         }
         let cookie = self.nodes[node].cookies.get(&remote.ip());
         let made = &mut self.profiles[profile];

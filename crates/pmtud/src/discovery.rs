@@ -147,6 +147,10 @@ pub struct Discovery {
 impl Discovery {
     /// A discovery that is disabled until connectivity is confirmed.
     pub fn new(settings: Settings, search: Search) -> Self {
+        let settings = Settings {
+            reports: search.reports(settings.reports),
+            ..settings
+        };
         Self {
             known: Known {
                 headers: settings.headers,

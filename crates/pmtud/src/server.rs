@@ -1,11 +1,15 @@
 //! The server that says which probes arrived.
 //!
 //! It answers who has shown, by the token in its probe, that it gets what goes to its address;
-//! never with more bytes than arrived, and no faster than it is set to.
+//! never with more bytes than arrived, and no faster than it is set to. Who has not shown it may
+//! write any address as its own: what it asks for has rates of its own, and takes nothing of those
+//! who have.
 
+use std::fmt;
 use std::net::IpAddr;
 
 use narrows_units::{Duration, Instant};
+use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use crate::message::{MESSAGE_LEN, Message, MessageKind, TOKEN_LEN};
@@ -13,30 +17,39 @@ use crate::message::{MESSAGE_LEN, Message, MessageKind, TOKEN_LEN};
 /// How long a token is given out; it is accepted for as long again (our choice).
 const PERIOD: Duration = Duration::from_secs(300);
 
-/// Clients whose rates are counted apart; more of them share counts (our choice: 64 KiB).
+/// Clients whose rates are counted apart; more of them share counts (our choice: 64 KiB for each
+/// of the two rates).
 const COUNTS: usize = 4_096;
+
+/// Tokens that are given to one client in a second (our choice): it asks for one, five times in
+/// as many seconds at most, and twenty may be behind one address.
+const TOKENS_PER_CLIENT: u32 = 20;
 
 /// How much a server does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerSettings {
-    /// Datagrams that are answered in a second, of one IPv4 address or of one /64 of IPv6.
+    /// Probes that are answered in a second, of one IPv4 address or of one /64 of IPv6.
     pub per_client: u32,
     /// The same of all together.
     pub in_all: u32,
+    /// Tokens that are given in a second, to all together.
+    pub tokens: u32,
 }
 
 impl Default for ServerSettings {
     /// A client sends up to 200 in a second; ours is room for two behind one address, and for fifty of them.
+    /// Each needs one token.
     fn default() -> Self {
         Self {
             per_client: 500,
             in_all: 10_000,
+            tokens: 1_000,
         }
     }
 }
 
 /// What a server has counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ServerCounts {
     /// Datagrams that came.
     pub received: u64,
@@ -48,8 +61,31 @@ pub struct ServerCounts {
     pub malformed: u64,
     /// Probes without the token of their address, or with one of long ago.
     pub unauthenticated: u64,
-    /// Beyond a rate.
+    /// Probes beyond a rate.
     pub limited: u64,
+    /// Requests for a token beyond a rate.
+    pub tokens_limited: u64,
+    /// Answers that the first link did not take.
+    pub too_long: u64,
+}
+
+impl fmt::Display for ServerCounts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{} datagrams came: {} tokens given, {} probes answered; not answered: {} that are no \
+             message, {} without a token, {} probes and {} requests for a token beyond the rates; \
+             {} answers too long for the first link",
+            self.received,
+            self.welcomed,
+            self.answered,
+            self.malformed,
+            self.unauthenticated,
+            self.limited,
+            self.tokens_limited,
+            self.too_long
+        )
+    }
 }
 
 /// What is to be sent: these bytes, then zeros up to `len`.
@@ -82,18 +118,42 @@ impl Count {
     }
 }
 
+/// What is answered in this second, to each client and to all.
+#[derive(Clone, Debug)]
+struct Rates {
+    clients: Vec<Count>,
+    all: Count,
+}
+
+impl Rates {
+    fn new() -> Self {
+        Self {
+            clients: vec![Count::default(); COUNTS],
+            all: Count::default(),
+        }
+    }
+
+    /// Whether one more of `client` is answered. All together last: what one client has too many
+    /// of takes nothing from others.
+    fn allows(&mut self, second: u64, client: usize, per_client: u32, in_all: u32) -> bool {
+        self.clients[client].allows(second, per_client) && self.all.allows(second, in_all)
+    }
+}
+
 /// A server.
 #[derive(Clone)]
 pub struct Server {
     settings: ServerSettings,
     key: [u8; 32],
-    clients: Vec<Count>,
-    all: Count,
+    /// Of those who have a token.
+    probes: Rates,
+    /// Of those who ask for one.
+    tokens: Rates,
     counts: ServerCounts,
 }
 
-impl std::fmt::Debug for Server {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The key is nobody's to read.
         f.debug_struct("Server")
             .field("counts", &self.counts)
@@ -107,8 +167,8 @@ impl Server {
         Self {
             settings,
             key,
-            clients: vec![Count::default(); COUNTS],
-            all: Count::default(),
+            probes: Rates::new(),
+            tokens: Rates::new(),
             counts: ServerCounts::default(),
         }
     }
@@ -116,6 +176,11 @@ impl Server {
     /// What it has counted.
     pub fn counts(&self) -> ServerCounts {
         self.counts
+    }
+
+    /// The first link did not take an answer.
+    pub fn note_too_long(&mut self) {
+        self.counts.too_long += 1;
     }
 
     /// Takes a datagram of `len` bytes, of which `datagram` is the beginning, and gives the
@@ -135,31 +200,37 @@ impl Server {
             return None;
         };
         let second = now.as_nanos() / 1_000_000_000;
-        let client = self.client(from);
-        // All together last: what one client has too many of takes nothing from others.
-        if !self.clients[client].allows(second, self.settings.per_client)
-            || !self.all.allows(second, self.settings.in_all)
-        {
-            self.counts.limited += 1;
-            return None;
-        }
         let period = now.as_nanos() / PERIOD.as_nanos();
-        let (kind, size, token, len_of_answer) = if asked.kind == MessageKind::Hello {
+        let client = self.client(from);
+        let (kind, token, len_of_answer) = if asked.kind == MessageKind::Hello {
+            let all = self.settings.tokens;
+            if !self.tokens.allows(second, client, TOKENS_PER_CLIENT, all) {
+                self.counts.tokens_limited += 1;
+                return None;
+            }
             self.counts.welcomed += 1;
             let token = self.token(from, period);
-            (MessageKind::Welcome, len, token, MESSAGE_LEN as u16)
+            (MessageKind::Welcome, token, MESSAGE_LEN as u16)
         } else {
+            // Before any rate: what has no token takes nothing of those who have one.
             if !self.accepts(from, period, &asked.token) {
                 self.counts.unauthenticated += 1;
                 return None;
             }
+            let ServerSettings {
+                per_client, in_all, ..
+            } = self.settings;
+            if !self.probes.allows(second, client, per_client, in_all) {
+                self.counts.limited += 1;
+                return None;
+            }
             self.counts.answered += 1;
             let wanted = asked.size.max(MESSAGE_LEN as u16).min(len);
-            (MessageKind::Answer, len, asked.token, wanted)
+            (MessageKind::Answer, asked.token, wanted)
         };
         let answer = Message {
             kind,
-            size,
+            size: len,
             number: asked.number,
             token,
         };

@@ -28,6 +28,8 @@ struct Left {
 
 struct Ran {
     left: Vec<Left>,
+    /// Packets of data taken for lost, by later ones or by a timeout.
+    losses: u64,
     delivered: u64,
     complete: bool,
 }
@@ -63,15 +65,29 @@ fn run(
     seed: u64,
     mut lost: impl FnMut(u64, bool, Instant) -> bool,
 ) -> Ran {
+    run_by_size(words, bytes, time, seed, |count, initiator, now, _| {
+        lost(count, initiator, now)
+    })
+}
+
+/// The same over a path that also looks at how long a packet's payload is.
+fn run_by_size(
+    words: &str,
+    bytes: u64,
+    time: Duration,
+    seed: u64,
+    mut lost: impl FnMut(u64, bool, Instant, u32) -> bool,
+) -> Ran {
     let spec = ModelSpec::parse(words).expect("words of a flow");
     let rng = |end: &str| Rng::for_name(seed, end);
     let mut ends = [
-        Endpoint::new(spec, Role::Initiator, rng("initiator")),
-        Endpoint::new(spec, Role::Responder, rng("responder")),
+        Endpoint::new(spec, Role::Initiator, (true, 1_500), rng("initiator")),
+        Endpoint::new(spec, Role::Responder, (true, 1_500), rng("responder")),
     ];
     let mut path: BTreeMap<(Instant, u64), (usize, Vec<u8>)> = BTreeMap::new();
     let mut ran = Ran {
         left: Vec::new(),
+        losses: 0,
         delivered: 0,
         complete: false,
     };
@@ -97,7 +113,7 @@ fn run(
                     handshake,
                     length,
                 });
-                if !lost(count, initiator, now) {
+                if !lost(count, initiator, now, length) {
                     path.insert((now + DELAY, count), (1 - from, buffer.clone()));
                 }
                 count += 1;
@@ -106,6 +122,8 @@ fn run(
                 match event {
                     ModelEvent::Delivered(n) => ran.delivered += n,
                     ModelEvent::PeerFinished => ran.complete = true,
+                    ModelEvent::Lost(lost) => ran.losses += u64::from(lost),
+                    ModelEvent::Timeout => ran.losses += 1,
                     _ => {}
                 }
             }
@@ -319,9 +337,19 @@ fn bytes_of_any_kind_do_no_harm() {
     let mut rng = Rng::for_name(1, "noise");
     for words in ["quic-model", "plus"] {
         let spec = ModelSpec::parse(words).expect("words");
-        let mut end = Endpoint::new(spec, Role::Responder, Rng::for_name(1, "end"));
+        let mut end = Endpoint::new(
+            spec,
+            Role::Responder,
+            (true, 1_500),
+            Rng::for_name(1, "end"),
+        );
         let mut good = Vec::new();
-        let mut client = Endpoint::new(spec, Role::Initiator, Rng::for_name(1, "client"));
+        let mut client = Endpoint::new(
+            spec,
+            Role::Initiator,
+            (true, 1_500),
+            Rng::for_name(1, "client"),
+        );
         client.open();
         client
             .poll_transmit(Instant::ZERO, &mut good)
@@ -340,4 +368,74 @@ fn bytes_of_any_kind_do_no_harm() {
             while end.poll_event().is_some() {}
         }
     }
+}
+
+/// The sizes of the sender's packets since `from`, each with how many there were, but for the last
+/// of the stream.
+fn sizes(ran: &Ran, from: Instant) -> BTreeMap<u32, usize> {
+    let mut sizes = BTreeMap::new();
+    for left in ran.left.iter().filter(|l| !l.initiator && l.at >= from) {
+        *sizes.entry(left.length).or_default() += 1;
+    }
+    sizes
+}
+
+const AT: fn(u64) -> Instant = |ms| Instant::from_nanos(ms * 1_000_000);
+
+#[test]
+fn packets_grow_to_what_the_path_carries_and_what_probes_for_it_is_lost_without_a_consequence() {
+    for (words, limit, found) in [
+        ("quic-model window 60 search adaptive", 1_372, 1_372),
+        ("plus window 60 search adaptive", 1_372, 1_372),
+        ("quic-model rate 8Mbit search adaptive", 1_372, 1_372),
+        ("quic-model window 60 search adaptive", 9_000, 1_472),
+        ("quic-model window 60 search quinn", 1_372, 1_357),
+        ("quic-model window 60 search adaptive", 1_200, 1_200),
+    ] {
+        let ran = run_by_size(words, 30_000_000, S(8), 1, |_, _, _, length| length > limit);
+        assert_eq!(ran.losses, 0, "{words} over {limit}");
+        let early = sizes(&ran, AT(0));
+        assert!(early[&1_200] > 10, "{words}: it begins at once");
+        // The search is over: nothing else leaves but the probes of later ones.
+        let late = sizes(&ran, AT(2_000));
+        let full = late.get(&found).copied().unwrap_or_default();
+        let others: usize = late
+            .iter()
+            .filter(|(size, _)| **size != found)
+            .map(|(_, n)| n)
+            .sum();
+        assert!(
+            full > 1_000 && others == 0,
+            "{words} over {limit}: {late:?}"
+        );
+    }
+}
+
+#[test]
+fn a_path_that_takes_less_from_now_on_is_found_out_about_and_all_arrives() {
+    let words = "quic-model window 60 search adaptive timeout 200ms";
+    let ran = run_by_size(words, 20_000_000, S(60), 1, |_, _, now, length| {
+        length > if now < AT(3_000) { 1_472 } else { 1_300 }
+    });
+    assert_eq!((ran.delivered, ran.complete), (20_000_000, true));
+    assert!(sizes(&ran, AT(2_000))[&1_472] > 1_000);
+    let late = sizes(&ran, AT(6_000));
+    let full = late.get(&1_300).copied().unwrap_or_default();
+    assert!(
+        full > 1_000 && late.keys().all(|size| *size <= 1_300),
+        "{late:?}"
+    );
+}
+
+#[test]
+fn random_loss_makes_packets_no_smaller() {
+    let words = "quic-model window 60 search adaptive";
+    let mut rng = Rng::for_name(5, "loss");
+    let ran = run_by_size(words, u64::MAX / 4, S(60), 1, |_, _, _, length| {
+        length > 1_400 || rng.unit() < 0.1
+    });
+    let late = sizes(&ran, AT(5_000));
+    let full = late.get(&1_400).copied().unwrap_or_default();
+    let all: usize = late.values().sum();
+    assert!(full * 100 > all * 99, "{late:?}");
 }

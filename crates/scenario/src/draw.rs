@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use crate::plan::{FlowPlan, NamedElement, Plan, ecn_mode_word};
+use crate::transport::Transport;
 
 impl Plan {
     /// Hosts, links with their elements in order of travel, flows, applications and probes,
@@ -38,7 +39,7 @@ impl Plan {
         for app in &self.apps {
             let (from, to) = (end(app.from), end(app.to));
             writeln!(text, "app {}", app.name).ok();
-            let control = app.transport.control_words();
+            let control = sent_by(&app.transport);
             writeln!(text, "  {from} <-> {to}   {}, {control}", app.spec).ok();
         }
         for probe in &self.probes {
@@ -77,10 +78,18 @@ fn chain(elements: &[NamedElement]) -> String {
     boxes.join(" ")
 }
 
+/// What decides how fast it is sent, or that plain datagrams go, when they are due.
+fn sent_by(transport: &Transport) -> String {
+    match transport {
+        Transport::Datagrams => "datagrams".to_owned(),
+        other => other.control_words(),
+    }
+}
+
 fn flow_words(flow: &FlowPlan) -> String {
     let mut words = format!(
         "{}, {}, ECN {}",
-        flow.transport.control_words(),
+        sent_by(&flow.transport),
         flow.traffic,
         ecn_mode_word(flow.transport.ecn())
     );

@@ -4,4 +4,7 @@ pub use crate::control::Control;
 pub use narrows_app::{Carries, Traffic};
 pub use narrows_efm::SignalSpec;
 pub use narrows_path::{Dscp, EcnWord, ElementSpec};
-pub use narrows_tcp::{EcnMode, Gro, HostModel, PacingUse, Segmentation, SendBuffer, SmallQueues};
+pub use narrows_tcp::{
+    EcnMode, Gro, HostModel, MtuProbing, MtuProbingUse, PacingUse, Segmentation, SendBuffer,
+    SmallQueues,
+};

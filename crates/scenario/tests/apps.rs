@@ -342,3 +342,12 @@ fn the_schema_knows_the_keys_of_each_kind() {
         app("").replace("\"request\"", "\"requests\"")
     )));
 }
+
+#[test]
+fn the_drawing_says_that_plain_datagrams_go_where_there_is_no_transport() {
+    let search = "[[pmtud]]\nname = \"search\"\nfrom = \"client\"\nto = \"server\"\n";
+    let drawn = plan(&format!("{search}{}", app(""))).drawing();
+    let lines: Vec<&str> = drawn.lines().filter(|l| l.contains("<->")).collect();
+    assert!(lines[1].ends_with(", cubic"), "{drawn}");
+    assert!(lines[2].ends_with(", datagrams"), "{drawn}");
+}

@@ -328,6 +328,7 @@ impl Connection {
         let updated = self.update_rtt(seq_rtt, sack_rtt, ca_rtt, ack);
         if ack.has(seen::DATA_ACKED) {
             ack.set(seen::SET_TIMER);
+            self.mtu_probe_acknowledged();
             if !self.agreed.sack {
                 self.remove_reno_sacks(acked, ack);
             } else if reordered < prior_fack {

@@ -32,7 +32,11 @@ impl Connection {
     pub(crate) fn full_mss(&self) -> u32 {
         let own = self.config.mss_for(self.path_mtu);
         let full = own.min(self.agreed.peer_mss).max(88);
-        full - (self.header_len() - 20)
+        let full = full - (self.header_len() - 20);
+        match self.mtu_search.limit() {
+            Some(mtu) => full.min(self.payload_of(mtu)),
+            None => full,
+        }
     }
 
     /// The codepoint of packets that may be marked.

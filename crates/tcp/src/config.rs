@@ -8,6 +8,8 @@ use narrows_units::Duration;
 use narrows_wire::tcp::FastOpenCookie;
 use serde::{Deserialize, Serialize};
 
+use crate::mtu_probing::MtuProbing;
+
 /// Which ECN feedback an end asks for and grants (Linux `net.ipv4.tcp_ecn`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -207,6 +209,14 @@ pub struct HostModel {
     pub small_queues: SmallQueues,
     /// The send buffer.
     pub send_buffer: SendBuffer,
+    /// Path MTU probing.
+    #[serde(default, skip_serializing_if = "is_usual")]
+    pub mtu_probing: MtuProbing,
+}
+
+/// Whether results need not say it.
+fn is_usual(probing: &MtuProbing) -> bool {
+    *probing == MtuProbing::default()
 }
 
 impl Default for HostModel {
@@ -221,6 +231,7 @@ impl Default for HostModel {
             compress_sacks: true,
             small_queues: SmallQueues::Off,
             send_buffer: SendBuffer::Unlimited,
+            mtu_probing: MtuProbing::default(),
         }
     }
 }
@@ -353,8 +364,13 @@ impl TcpConfig {
         self.mss_for(self.mtu)
     }
 
-    /// What fits a packet of `mtu` bytes without options, 88 at least.
+    /// What fits a packet of `mtu` bytes without options, 88 at least (`TCP_MIN_MSS`).
     pub(crate) fn mss_for(&self, mtu: u32) -> u32 {
-        mtu.saturating_sub(self.ip_header() + 20).max(88)
+        Self::mss_above(self.ip_header(), mtu, 88)
+    }
+
+    /// What fits a packet of `mtu` bytes with an IP header of `ip` bytes, `least` at least.
+    pub(crate) fn mss_above(ip: u32, mtu: u32, least: u32) -> u32 {
+        mtu.saturating_sub(ip + 20).max(least)
     }
 }

@@ -16,6 +16,7 @@ use crate::ecn::{EcnState, Feedback};
 use crate::event::{TcpEvent, TcpState};
 use crate::fq::FairQueue;
 use crate::limits::Limits;
+use crate::mtu_probing::MtuSearch;
 use crate::output::Output;
 use crate::push::PushMarks;
 use crate::rack::Rack;
@@ -130,6 +131,7 @@ pub struct Connection {
     pub(crate) agreed: Agreed,
     /// The largest IP packet that the path takes, as far as is known.
     pub(crate) path_mtu: u32,
+    pub(crate) mtu_search: MtuSearch,
 
     pub(crate) iss: u32,
     /// Number of the peer's first byte.
@@ -232,6 +234,7 @@ impl Connection {
             ident: rng.draw_u64() as u32,
             ts_offset: rng.draw_u64() as u32,
             path_mtu: config.mtu,
+            mtu_search: MtuSearch::default(),
             config,
             rng,
             now: Instant::ZERO,

@@ -244,6 +244,7 @@ impl Connection {
         // RFC 9293 §3.7.1 where the option is missing, for IPv6 too as in Linux
         // (`TCP_MSS_DEFAULT`); at least `TCP_MIN_MSS`.
         self.agreed.peer_mss = u32::from(options.mss.unwrap_or(536)).max(88);
+        self.begin_mtu_search();
         self.set_mss();
         // The window of a SYN is not scaled (RFC 7323 §2.2).
         self.snd.size = u64::from(a.tcp.window);

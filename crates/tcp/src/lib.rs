@@ -90,6 +90,7 @@ mod info;
 mod input;
 mod limits;
 mod loss;
+mod mtu_probing;
 mod output;
 mod pacing;
 mod path_mtu;
@@ -118,3 +119,4 @@ pub use config::{
 };
 pub use connection::Connection;
 pub use event::{TcpEvent, TcpState};
+pub use mtu_probing::{MtuProbing, MtuProbingUse};

@@ -9,6 +9,7 @@ use narrows_units::Duration;
 use crate::congestion::REORDERING;
 use crate::connection::Connection;
 use crate::event::{TcpEvent, TcpState};
+use crate::mtu_probing::BLACK_HOLE_RETRIES;
 use crate::rack::TIMEOUT_MIN;
 use crate::rtt::INITIAL_RTO_US;
 use crate::scoreboard::flag;
@@ -39,11 +40,16 @@ impl Connection {
     /// double from `TCP_RTO_MIN`, 200 ms, up to the longest. With 120 s these are ten, and
     /// six of 120 s: 924.6 s.
     fn data_give_up(&self) -> Duration {
+        let user = self.config.user_timeout;
+        user.unwrap_or_else(|| self.time_of_retries(DATA_RETRIES))
+    }
+
+    /// How long so many retransmissions take by that reckoning.
+    fn time_of_retries(&self, retries: u32) -> Duration {
         let longest = self.rtt.max_rto_us() / 1_000;
-        let doublings = (longest / LEAST_RTO_MS).max(1).ilog2().min(DATA_RETRIES);
+        let doublings = (longest / LEAST_RTO_MS).max(1).ilog2().min(retries);
         let doubled = ((2u64 << doublings) - 1) * LEAST_RTO_MS;
-        let all = Duration::from_millis(doubled + u64::from(DATA_RETRIES - doublings) * longest);
-        self.config.user_timeout.unwrap_or(all)
+        Duration::from_millis(doubled + u64::from(retries - doublings) * longest)
     }
 
     /// Retransmissions into a shut window are given up when the peer has been silent for
@@ -171,6 +177,12 @@ impl Connection {
         if expired {
             self.enter_closed(Some(TcpEvent::TimedOut));
             return;
+        }
+        if !shut
+            && self.out.retransmissions > 0
+            && self.since_first_retransmission() >= self.time_of_retries(BLACK_HOLE_RETRIES)
+        {
+            self.suspect_black_hole();
         }
         self.enter_loss();
         if !shut {

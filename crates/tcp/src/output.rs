@@ -13,6 +13,7 @@ use narrows_wire::Ecn;
 
 use crate::connection::Connection;
 use crate::event::{TcpEvent, TcpState};
+use crate::mtu_probing::ProbeDue;
 use crate::scoreboard::{Segment, flag};
 use crate::sequence;
 
@@ -266,6 +267,7 @@ impl Connection {
     /// a second time, nor as one that may prove needless
     /// (`__tcp_retransmit_skb`).
     pub(crate) fn send_again(&mut self, i: u64, pool: &mut PacketPool) -> Option<Box<Packet>> {
+        self.before_sending_again(i);
         let mut segment = *self.board.get(i)?;
         // What was acknowledged in part is not sent again.
         if segment.seq < self.snd.una {
@@ -325,6 +327,11 @@ impl Connection {
     /// New data as the windows and the pacing rate let it.
     fn transmit_new(&mut self, pool: &mut PacketPool) -> Option<Box<Packet>> {
         if self.out.burst == 0 {
+            match self.mtu_probe_due() {
+                ProbeDue::No => {}
+                ProbeDue::Waits => return None,
+                ProbeDue::Now(size) => return Some(self.transmit_mtu_probe(size, pool)),
+            }
             let mut cwnd_limited = false;
             let mut window_limited = false;
             let n = self.next_burst(&mut cwnd_limited, &mut window_limited);

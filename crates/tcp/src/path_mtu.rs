@@ -31,6 +31,7 @@ impl Connection {
             return false;
         }
         self.path_mtu = mtu;
+        self.mtu_search.reported(mtu);
         let before = self.agreed.mss;
         self.agreed.mss = before.min(self.full_mss());
         if self.state == TcpState::SynSent && self.handshake.early > 0 {
@@ -42,7 +43,7 @@ impl Connection {
     }
 
     /// Takes what is larger than a segment may now be for lost, and cuts it.
-    fn resend_too_large(&mut self) {
+    pub(crate) fn resend_too_large(&mut self) {
         if !self.board.cut(self.agreed.mss) {
             return;
         }

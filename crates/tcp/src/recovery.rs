@@ -108,7 +108,9 @@ impl Connection {
     /// Recovery if something is lost, otherwise Open, Disorder or CWR.
     fn try_recover(&mut self, ece: bool, ack: &Ack) {
         if self.board.lost_out > 0 {
-            self.enter_recovery(ece);
+            if !self.mtu_probe_lost() {
+                self.enter_recovery(ece);
+            }
         } else {
             self.try_to_open(ack.has(seen::ECE));
         }

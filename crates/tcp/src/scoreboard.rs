@@ -67,6 +67,11 @@ impl Segment {
         self.seq + u64::from(self.len)
     }
 
+    /// Bytes of data in it.
+    pub(crate) fn data(&self) -> u32 {
+        self.len - u32::from(self.is(flag::FIN))
+    }
+
     /// Whether any of `flags` is set.
     pub(crate) fn is(&self, flags: u8) -> bool {
         self.flags & flags != 0
@@ -358,10 +363,18 @@ impl Scoreboard {
     /// into such of `mss`, and takes these for lost; whether there were any. Indices
     /// change.
     pub(crate) fn cut(&mut self, mss: u32) -> bool {
-        let data = |s: &Segment| s.len - u32::from(s.is(flag::FIN));
-        let large = |s: &Segment| data(s) > mss && !s.is(flag::SACKED);
+        let pieces = self.split(mss);
+        for i in &pieces {
+            self.mark_lost(*i);
+        }
+        !pieces.is_empty()
+    }
+
+    /// Cuts them likewise; the pieces are what the whole was. Where they stand.
+    pub(crate) fn split(&mut self, mss: u32) -> Vec<u64> {
+        let large = |s: &Segment| s.data() > mss && !s.is(flag::SACKED);
         if !self.ring.iter().any(large) {
-            return false;
+            return Vec::new();
         }
         let by_time: Vec<u64> =
             std::iter::successors(self.oldest(), |i| self.sent_after(*i)).collect();
@@ -369,12 +382,12 @@ impl Scoreboard {
         (self.oldest, self.newest) = (NIL, NIL);
         // Where the pieces of each segment stand, from the ring's front.
         let mut pieces = Vec::with_capacity(old.len());
-        let mut lost = Vec::new();
+        let mut cut = Vec::new();
         for mut segment in old {
             segment.flags &= !flag::LINKED;
             let first = self.ring.len();
             while large(&segment) {
-                lost.push(self.end());
+                cut.push(self.end());
                 self.ring.push_back(Segment {
                     len: mss,
                     flags: segment.flags & !flag::FIN,
@@ -385,7 +398,7 @@ impl Scoreboard {
                 segment.len -= mss;
             }
             if self.ring.len() > first {
-                lost.push(self.end());
+                cut.push(self.end());
             }
             self.ring.push_back(segment);
             pieces.push(first..self.ring.len());
@@ -400,10 +413,7 @@ impl Scoreboard {
         self.lost_out = count(flag::LOST);
         self.retrans_out = count(flag::RETRANS);
         self.retransmit_from = self.base;
-        for i in lost {
-            self.mark_lost(i);
-        }
-        true
+        cut
     }
 
     /// Whether anything unacknowledged may be a retransmission

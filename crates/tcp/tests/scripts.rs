@@ -6,7 +6,8 @@
 //! ```text
 //! role client|server            what is tested: an end that opens (the default), or a listener
 //! set KEY VALUE…                cc, ecn, sack, timestamps, nagle, buffer, option, fast-open, cookie, tso,
-//!                               pacing, cwnd, compress, send-buffer, mtu, max-rto, user-timeout; keep-alive TIME
+//!                               pacing, cwnd, compress, send-buffer, mtu, above-ip (the same without the IP header), max-rto, user-timeout; mtu-probing
+//!                               off|black-hole|always [base N] [floor N] [threshold N] [interval TIME]; keep-alive TIME
 //!                               [INTERVAL [PROBES]];
 //!                               tolerance TIME: how far off `after` may be
 //! open | write N | queue N | text WORD | read | readtext WORD | cork on|off | close | release | abort

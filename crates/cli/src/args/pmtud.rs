@@ -28,8 +28,8 @@ pub enum PmtudCommand {
               narrows pmtud probe 192.0.2.1 --search all --format json
               narrows pmtud probe 2001:db8::1 --tracepath
 
-Searches: step BYTES, table, binary, linear BYTES, bisect [floor BYTES] [stop BYTES], sctp, \
-adaptive, those of quinn, s2n-quic, neqo, msquic and picoquic, or the first seven (all). What each does: docs/path-mtu.md.")]
+Searches: step BYTES, table, binary, linear BYTES, bisect [floor BYTES] [within BYTES], sctp, \
+adaptive, those of quinn, s2n-quic, neqo, msquic and picoquic, or all of them (all). What each does: docs/path-mtu.md.")]
 pub struct PmtudProbe {
     /// The host, at which `narrows pmtud serve` runs; at the port 8899 unless one is named
     #[arg(value_name = "HOST[:PORT]")]
@@ -74,12 +74,15 @@ pub struct PmtudServe {
     /// should name them
     #[arg(value_name = "ADDRESS[:PORT]")]
     pub addresses: Vec<String>,
-    /// Datagrams a second that are answered of one IPv4 address, or one /64 of IPv6
+    /// Probes a second that are answered of one IPv4 address, or one /64 of IPv6
     #[arg(long, value_name = "N", default_value_t = 500)]
     pub per_client: u32,
     /// The same of all together
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     pub in_all: u32,
+    /// Tokens a second that are given to who asks for one, in all
+    #[arg(long, value_name = "N", default_value_t = 1_000)]
+    pub tokens: u32,
     /// Whom the process becomes once its sockets are open [default: nobody, of root]
     #[arg(long, value_name = "USER")]
     pub user: Option<String>,

@@ -84,6 +84,7 @@ mod here {
         let settings = ServerSettings {
             per_client: args.per_client,
             in_all: args.in_all,
+            tokens: args.tokens,
         };
         let request = ServeRequest::new(&args.addresses, settings, args.user.clone())?;
         let counts = pmtud::serve(&request, cancel_flag(), |at| {

@@ -193,7 +193,7 @@ fn the_way_back_is_told_from_the_way_there_and_results_are_kept() {
         .iter()
         .map(|k| k["searches"].as_array().unwrap().len())
         .collect();
-    assert_eq!(searches, [3, 10]);
+    assert_eq!(searches, [3, 15]);
 }
 
 #[test]

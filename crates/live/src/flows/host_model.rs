@@ -2,7 +2,7 @@
 
 use narrows_cc::ControlSpec;
 use narrows_scenario::{FlowPlan, HostIndex, HostModel, Plan, TcpOptions, Transport};
-use narrows_tcp::{PacingUse, Segmentation, SendBuffer, SmallQueues};
+use narrows_tcp::{MtuProbing, MtuProbingUse, PacingUse, Segmentation, SendBuffer, SmallQueues};
 use narrows_units::Duration;
 
 use crate::world::{LINUX_GSO_MAX_BYTES, most_segments};
@@ -63,6 +63,14 @@ pub fn notes(plan: &Plan, sender: HostIndex, tcp: &TcpOptions) -> Vec<String> {
     if model.tick != default.tick {
         notes.push("the kernel's own tick rounds its timers".to_owned());
     }
+    if model.mtu_probing != default.mtu_probing
+        && mtu_probing(plan, sender) != Some(model.mtu_probing)
+    {
+        notes.push(
+            "flows of its host do not agree on `mtu_probing`, which is off for all of them then"
+                .to_owned(),
+        );
+    }
     if model.small_queues != SmallQueues::Off {
         notes.push("the kernel's own small queues hold it back".to_owned());
     }
@@ -116,6 +124,7 @@ fn in_virtual_time(
         compress_sacks: tcp.host.compress_sacks,
         small_queues: SmallQueues::Off,
         send_buffer: HostModel::AUTO_SEND_BUFFER,
+        mtu_probing: tcp.host.mtu_probing,
     }
 }
 
@@ -135,7 +144,7 @@ pub fn note_of_bursts(flow: &FlowPlan, segments: u32) -> Option<String> {
 
 /// Switches of a host's namespace (sysctl) that its flows ask for. They hold
 /// for all of its flows, so they are turned if all agree.
-pub fn settings(plan: &Plan, host: HostIndex) -> Vec<(&'static str, &'static str)> {
+pub fn settings(plan: &Plan, host: HostIndex) -> Vec<(&'static str, String)> {
     let streams = || {
         plan.flows
             .iter()
@@ -149,15 +158,48 @@ pub fn settings(plan: &Plan, host: HostIndex) -> Vec<(&'static str, &'static str
         |(_, tcp)| matches!(tcp.host.send_buffer, SendBuffer::Auto { max } if max == LINUX_WMEM),
     );
     if all(Box::new(sends_limited)) {
-        settings.push(("net/ipv4/tcp_wmem", "4096 16384 4194304"));
+        settings.push(("net/ipv4/tcp_wmem", "4096 16384 4194304".to_owned()));
     }
     let plain_sacks = streams()
         .filter(|(f, _)| f.to == host)
         .map(|(_, tcp)| !tcp.host.compress_sacks);
     if all(Box::new(plain_sacks)) {
-        settings.push(("net/ipv4/tcp_comp_sack_nr", "0"));
+        settings.push(("net/ipv4/tcp_comp_sack_nr", "0".to_owned()));
+    }
+    if let Some(probing) = mtu_probing(plan, host) {
+        settings.extend(probing_switches(&probing));
     }
     settings
+}
+
+/// How all flows that `host` sends probe for the path's MTU, if they agree.
+fn mtu_probing(plan: &Plan, host: HostIndex) -> Option<MtuProbing> {
+    let sent = plan.flows.iter().filter(|f| f.from == host);
+    let mut probing = sent.filter_map(|f| Some(f.transport.tcp()?.host.mtu_probing));
+    let first = probing.next()?;
+    probing.all(|other| other == first).then_some(first)
+}
+
+/// The switches of path MTU probing (Documentation/networking/ip-sysctl.rst, Linux 6.12).
+fn probing_switches(probing: &MtuProbing) -> Vec<(&'static str, String)> {
+    let when = match probing.when {
+        MtuProbingUse::Off => return Vec::new(),
+        MtuProbingUse::BlackHole => 1,
+        MtuProbingUse::Always => 2,
+    };
+    vec![
+        ("net/ipv4/tcp_mtu_probing", when.to_string()),
+        ("net/ipv4/tcp_base_mss", probing.base_mss.to_string()),
+        ("net/ipv4/tcp_mtu_probe_floor", probing.floor.to_string()),
+        (
+            "net/ipv4/tcp_probe_interval",
+            (probing.interval.as_nanos() / 1_000_000_000).to_string(),
+        ),
+        (
+            "net/ipv4/tcp_probe_threshold",
+            probing.threshold.to_string(),
+        ),
+    ]
 }
 
 /// Bytes of a usual link's MTU: whether bursts are limited depends on no link's.
@@ -204,6 +246,37 @@ mod tests {
                 noted,
                 "{cc} {model}"
             );
+        }
+    }
+
+    #[test]
+    fn a_host_probes_as_all_of_its_flows_say_or_not_at_all() {
+        for (other, set) in [("always floor 100", true), ("off", false)] {
+            let flow = |name: &str, probing: &str| {
+                format!(
+                    "[[flow]]\nname = \"{name}\"\nfrom = \"a\"\nto = \"b\"\ncc = \"cubic\"\n\
+                     host_model = {{ mtu_probing = \"{probing}\" }}\n"
+                )
+            };
+            let text = format!(
+                "version = 1\nname = \"n\"\nduration = \"10s\"\n\
+                 [[link]]\nname = \"l\"\nends = [\"a\", \"b\"]\n{}{}",
+                flow("f", "always floor 100"),
+                flow("g", other)
+            );
+            let draft = narrows_scenario::Draft::read("n.toml", text.as_bytes()).expect("a file");
+            let plan = draft.check().expect("a plan");
+            let from = plan.flows[0].from;
+            let settings = settings(&plan, from);
+            let of = |name: &str| {
+                let found = settings.iter().find(|(key, _)| key.ends_with(name));
+                found.map(|(_, value)| value.as_str())
+            };
+            assert_eq!(of("tcp_mtu_probing"), set.then_some("2"));
+            assert_eq!(of("tcp_mtu_probe_floor"), set.then_some("100"));
+            assert_eq!(of("tcp_probe_interval"), set.then_some("600"));
+            let notes = notes(&plan, from, plan.flows[0].transport.tcp().expect("TCP"));
+            assert_eq!(notes.iter().any(|n| n.contains("mtu_probing")), !set);
         }
     }
 

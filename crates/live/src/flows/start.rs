@@ -115,6 +115,7 @@ impl Flows {
             let index = HostIndex(index);
             let (namespace, host) = (host(index), plan.host(index));
             let settings = host_model::settings(plan, index);
+            let settings: Vec<_> = settings.iter().map(|(k, v)| (*k, v.as_str())).collect();
             namespace
                 .set_sysctls(&settings)
                 .map_err(|e| FlowError::Host {

@@ -86,6 +86,25 @@ impl Encapsulation {
         }
     }
 
+    /// The destination and source port of a packet with the outer header `ip`, of which `above`
+    /// follows that; 0 for ESP's. `None` if no tunnel of this kind sends it: it is of another
+    /// protocol, or its SPI is another.
+    pub(super) fn ports(self, ip: &Ip, above: &[u8]) -> Option<(u16, u16)> {
+        if ip.fragment_offset > 0 {
+            return None;
+        }
+        match self {
+            Self::WireGuard | Self::Fou if ip.protocol == ip::UDP => {
+                let udp = Udp::parse(above).ok()?;
+                Some((udp.destination_port, udp.source_port))
+            }
+            Self::Ipsec if ip.protocol == ESP => {
+                (above.get(..4)? == SPI.to_be_bytes()).then_some((0, 0))
+            }
+            _ => None,
+        }
+    }
+
     /// Bytes of the outer packet around one of `len`, in a tunnel with this MTU, `ip` being
     /// those of the outer IP header.
     pub(super) const fn outer(self, ip: u32, len: u32, mtu: u32) -> u32 {
@@ -112,6 +131,7 @@ pub(super) struct Outer {
     pub(super) destination: IpAddr,
     /// Of UDP.
     pub(super) source_port: u16,
+    pub(super) destination_port: u16,
     pub(super) seq: u64,
     /// The tunnel's, in bytes of what is carried.
     pub(super) mtu: u32,
@@ -152,10 +172,10 @@ impl Outer {
         }
         packet.zero_tail += trailer;
         match self.of.port() {
-            Some(port) => {
+            Some(_) => {
                 let ports = UdpFields {
                     source_port: self.source_port,
-                    destination_port: port,
+                    destination_port: self.destination_port,
                 };
                 let (from, to, zeros) = (self.source, self.destination, packet.zero_tail);
                 ports.write(scratch, from, to, &packet.bytes, zeros);
@@ -171,6 +191,9 @@ impl Outer {
 pub(super) struct Wrapped {
     /// The number on the wire; of ESP its lower half.
     pub(super) seq: u64,
+    /// The ports of the outer UDP header; 0 of ESP.
+    pub(super) source_port: u16,
+    pub(super) destination_port: u16,
     /// DSCP and ECN of the outer header.
     pub(super) traffic_class: u8,
     /// Where the packet that is carried begins.
@@ -180,23 +203,15 @@ pub(super) struct Wrapped {
 }
 
 impl Wrapped {
-    /// Reads `packet`, whose outer header `ip` was read; `None` if it is not one of `of`, or
-    /// was damaged on the way.
+    /// Reads `packet`, whose outer header `ip` was read; `None` if it is not one of `of`, to
+    /// whatever port, or was damaged on the way.
     pub(super) fn read(of: Encapsulation, ip: &Ip, packet: &Packet) -> Option<Self> {
         let bytes = &packet.bytes;
-        if ip.protocol != of.port().map_or(ESP, |_| ip::UDP)
-            || ip.more_fragments
-            || ip.fragment_offset > 0
-            || !checksum::hold(bytes, packet.zero_tail)
-        {
+        if ip.more_fragments || !checksum::hold(bytes, packet.zero_tail) {
             return None;
         }
         let above = bytes.get(ip.header_len..)?;
-        if let Some(port) = of.port() {
-            if Udp::parse(above).ok()?.destination_port != port {
-                return None;
-            }
-        }
+        let (destination_port, source_port) = of.ports(ip, above)?;
         let at = of.begins(ip);
         let head = above.get(..of.header())?;
         let seq = match of {
@@ -215,6 +230,8 @@ impl Wrapped {
         let len = u32::try_from(inner.total_len).ok()?;
         (len <= room).then_some(Self {
             seq,
+            source_port,
+            destination_port,
             traffic_class: ip.traffic_class,
             at,
             len,

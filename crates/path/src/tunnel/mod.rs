@@ -35,7 +35,13 @@ const PORTS: u64 = 60_999 - FIRST_PORT;
 /// that what belongs to a flow does in the tunnel, too.
 ///
 /// What a box in the tunnel says of an outer packet by ICMP goes on to the sender inside; an MTU
-/// that it names becomes the tunnel's (RFC 2003 §5.1).
+/// that it names becomes the tunnel's (RFC 2003 §5.1). It has to quote what this end sends: its
+/// addresses and ports, or its SPI (`__udp4_lib_err` of net/ipv4/udp.c, `esp4_err` of
+/// net/ipv4/esp4.c, Linux 6.12).
+///
+/// An end of WireGuard sends to where the latest packet that it accepted came from (the WireGuard
+/// paper, §2.1), so that it works through a `nat`. FOU and ESP send to the address that they are
+/// set to.
 #[derive(Clone, Debug)]
 pub struct Tunnel {
     entity: EntityId,
@@ -53,12 +59,13 @@ struct Ends {
     into: Port,
     /// This end's, for ICMP errors and the outer header.
     addresses: [IpAddr; 2],
-    /// The first source port, and with automatic ones the hash.
+    /// The source port, and with automatic ones the hash.
     port: u16,
     hash: Option<FlowHash>,
-    /// Outer addresses, this end's and the other's.
+    /// Outer addresses, this end's and the other's, and the port there.
     own: IpAddr,
     other: IpAddr,
+    other_port: u16,
     /// The longest packet that goes in: what the words say, or less since a box in the tunnel
     /// has said so.
     mtu: u32,
@@ -86,6 +93,7 @@ impl Ends {
             hash,
             own: site.addresses[family],
             other: other.addresses[family],
+            other_port: words.of.port().unwrap_or_default(),
             mtu: words.mtu_on(site.mtu),
             // WireGuard counts from 0, ESP from 1 (RFC 4303 §3.3.3).
             next: u64::from(words.of == Encapsulation::Ipsec),
@@ -114,6 +122,7 @@ impl Ends {
             source: self.own,
             destination: self.other,
             source_port,
+            destination_port: self.other_port,
             seq: self.next,
             mtu: self.mtu,
         };
@@ -134,7 +143,8 @@ impl Ends {
             let relayed = self.relay(&ip, packet, scratch);
             return relayed.is_none().then_some(DropCause::Unreachable);
         }
-        let Some(wrapped) = Wrapped::read(self.words.of, &ip, packet) else {
+        let wrapped = Wrapped::read(self.words.of, &ip, packet);
+        let Some(wrapped) = wrapped.filter(|w| self.listens_at(w.destination_port)) else {
             return Some(DropCause::Malformed);
         };
         if let Some(window) = &mut self.window {
@@ -145,6 +155,9 @@ impl Ends {
             if !window.accepts(seq) {
                 return Some(DropCause::Replay);
             }
+        }
+        if self.words.roams() {
+            (self.other, self.other_port) = (ip.source, wrapped.source_port);
         }
         let outer = ip.ecn();
         wrapped.unwrap(packet);
@@ -158,13 +171,30 @@ impl Ends {
         None
     }
 
+    /// Whether what comes to this port is for this end: that of its kind, and of one that learns
+    /// where the other is, that from which it sends.
+    fn listens_at(&self, port: u16) -> bool {
+        let own = self.words.of.port().unwrap_or_default();
+        port == own || self.words.roams() && port == self.port
+    }
+
+    /// Whether an outer packet with these ports is one that this end sends now.
+    fn sends(&self, destination_port: u16, source_port: u16) -> bool {
+        let source = match self.hash {
+            Some(_) => u64::from(source_port).wrapping_sub(FIRST_PORT) < PORTS,
+            None => source_port == self.port,
+        };
+        source && destination_port == self.other_port
+    }
+
     /// Makes of an ICMP error about an outer packet of this end the same error about the packet
     /// inside, for its sender (RFC 2003 §4); whether it could. An MTU is noted.
     fn relay(&mut self, ip: &Ip, packet: &mut Packet, scratch: &mut Vec<u8>) -> Option<()> {
         let above = packet.bytes.get(ip.header_len..)?;
         let (mut error, quoted) = Icmp::quoted(ip.protocol, above)?;
         let outer = Ip::parse(quoted).ok()?;
-        if (outer.source, outer.destination) != (self.own, self.other) {
+        let (to, from) = (self.words.of).ports(&outer, quoted.get(outer.header_len..)?)?;
+        if (outer.source, outer.destination) != (self.own, self.other) || !self.sends(to, from) {
             return None;
         }
         if let Icmp::TooBig { mtu } = &mut error {

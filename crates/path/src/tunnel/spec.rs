@@ -49,6 +49,16 @@ pub(super) enum SourcePort {
     Auto,
 }
 
+impl TunnelSpec {
+    /// The words of a tunnel; `None` of an end without them.
+    pub fn words(&self) -> Option<&TunnelWords> {
+        match self {
+            Self::Begins(words) => Some(words),
+            Self::Ends => None,
+        }
+    }
+}
+
 const KIND: &str = "`wireguard`, `fou`, `ipsec` or `end`";
 const SPORT: &str = "a port, 1 to 65535, or auto";
 /// What every IPv4 link takes (RFC 791 §3.2), and the longest IP packet.
@@ -69,18 +79,41 @@ impl TunnelWords {
         self.mtu.unwrap_or_else(|| self.of.largest(self.ip(), link))
     }
 
+    /// Whether an end sends to where the other was last heard from, as WireGuard does; with one
+    /// source port, to which answers can go.
+    pub(super) fn roams(&self) -> bool {
+        let fixed = matches!(self.sport, Some(SourcePort::Fixed(_)));
+        self.of == Encapsulation::WireGuard && fixed
+    }
+
+    /// Whether the tunnel works where its outer addresses are translated on the way: FOU and
+    /// ESP (without NAT traversal, RFC 3948) send to the address that they are set to.
+    pub fn passes_nat(&self) -> bool {
+        self.roams()
+    }
+
+    /// Bytes around a packet of `len` bytes that is as long as the tunnel takes, with it.
+    pub fn around(&self, len: u32) -> u32 {
+        self.of.outer(self.ip(), len, len)
+    }
+
+    /// The least MTU of a link on which it takes packets that every IPv4 link takes.
+    pub fn least_link(&self) -> u32 {
+        self.around(*MTUS.start())
+    }
+
     /// The same tunnel with its MTU said.
     ///
     /// # Errors
-    /// The least MTU that the link would need.
+    /// The largest MTU that fits the link, where that is too little.
     pub fn on_link(self, link: u32) -> Result<Self, u32> {
-        let least = self.mtu.unwrap_or(*MTUS.start());
-        let needed = self.of.outer(self.ip(), least, least);
-        if needed > link {
-            return Err(needed);
+        let fits = self.of.largest(self.ip(), link);
+        let mtu = self.mtu.unwrap_or(fits);
+        if self.around(mtu) > link || mtu < *MTUS.start() {
+            return Err(fits);
         }
         Ok(Self {
-            mtu: Some(self.mtu_on(link)),
+            mtu: Some(mtu),
             ..self
         })
     }
@@ -336,13 +369,21 @@ mod tests {
                     .is_some_and(|m| m == 1280 || on.of.outer(on.ip(), m + 1, m + 1) > link)
             );
         }
-        for (line, link, needed) in [
-            ("tunnel fou", 95, 96),
-            ("tunnel wireguard", 68, 128),
-            ("tunnel wireguard mtu 1441", 1500, 1501),
-            ("tunnel ipsec mtu 1447", 1500, 1504),
+        for (line, link, fits) in [
+            ("tunnel fou", 95, 67),
+            ("tunnel wireguard", 68, 8),
+            ("tunnel wireguard mtu 1441", 1500, 1440),
+            ("tunnel wireguard mtu 65535", 1500, 1440),
+            ("tunnel ipsec mtu 1447", 1500, 1446),
         ] {
-            assert_eq!(begins(line).on_link(link), Err(needed), "{line} on {link}");
+            assert_eq!(begins(line).on_link(link), Err(fits), "{line} on {link}");
+        }
+        for (line, least) in [
+            ("tunnel fou", 96),
+            ("tunnel wireguard", 128),
+            ("tunnel ipsec ipv6", 144),
+        ] {
+            assert_eq!(begins(line).least_link(), least, "{line}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A tunnel's two ends, one beside the other.
 
 use narrows_core::{DOWN, Event, EventSink, PacketPool, UP};
-use narrows_wire::{FlowKey, IpFields, UdpFields};
+use narrows_wire::{FlowKey, IpFields, PacketEnd, UdpFields, set_end};
 use proptest::prelude::*;
 
 use super::*;
@@ -199,9 +199,12 @@ proptest! {
         if let Some(byte) = outer.bytes.get_mut(at) {
             *byte ^= 1 << bit;
         }
-        // ESP's tag, which would tell, is not computed; nor is the address, before it is known
-        // to be this end's.
-        let told = !words.contains("ipsec") && !words.contains("ipv6") && !(16..20).contains(&at);
+        // ESP's tag, which would tell, is not computed; nor is a checksum where the address, or
+        // the version by which it is read, is not known to be this end's.
+        let told = !words.contains("ipsec")
+            && !words.contains("ipv6")
+            && at > 0
+            && !(16..20).contains(&at);
         if let Some(packet) = pair.leave(outer).filter(|_| told) {
             prop_assert_eq!(&packet.bytes, &inner);
         }
@@ -419,19 +422,85 @@ fn an_error_about_an_outer_packet_reaches_the_sender_inside_and_an_mtu_the_tunne
 }
 
 #[test]
-fn an_error_about_a_packet_that_is_not_of_the_tunnel_changes_nothing() {
+fn an_error_is_believed_that_quotes_addresses_and_ports_or_the_spi_of_the_tunnel() {
     let router = "198.51.100.1".parse().unwrap();
     let message = Icmp::TooBig { mtu: 1300 };
-    // From this end, but not to the other one.
-    for other in ["198.51.100.9:4000", "10.0.0.2:80"] {
-        let mut pair = Pair::new("tunnel fou");
-        let quoted = datagram(&format!("{}:5555", OWN[0]), other, 1400);
+    // What is changed in the outer packet that is quoted: bytes from a place on.
+    let source_port = (20, [0x12, 0x34]);
+    let destination_port = (22, [0x12, 0x34]);
+    let other = (18, [7, 7]);
+    let spi = (22, [9, 9]);
+    for (words, changed, believed) in [
+        ("tunnel fou", None, true),
+        ("tunnel fou", Some(source_port), false),
+        ("tunnel fou", Some(destination_port), false),
+        ("tunnel fou", Some(other), false),
+        ("tunnel fou sport auto", None, true),
+        ("tunnel fou sport auto", Some(source_port), false),
+        ("tunnel fou sport auto", Some((20, [0xee, 0x47])), false),
+        ("tunnel fou sport auto", Some((20, [0xee, 0x46])), true),
+        ("tunnel wireguard", None, true),
+        ("tunnel wireguard", Some(source_port), false),
+        ("tunnel wireguard", Some(destination_port), false),
+        ("tunnel ipsec", None, true),
+        ("tunnel ipsec", Some(spi), false),
+        ("tunnel ipsec", Some((9, [17, 0])), false),
+    ] {
+        let mut pair = Pair::new(words);
+        let mut quoted = pair.enter(&datagram(A, B, 1400), 0).bytes.clone();
+        if let Some((at, bytes)) = changed {
+            quoted[at..at + 2].copy_from_slice(&bytes);
+        }
         let mut error = Vec::new();
         message.report(&mut error, router, &quoted, 0).unwrap();
         let error = pair.packet(&error, 0);
-        assert!(pair.push(NEAR_ID, DOWN, error).is_empty(), "{other}");
-        assert_eq!(pair.causes(), [DropCause::Unreachable], "{other}");
-        assert_eq!(pair.enter(&datagram(A, B, 1472), 0).len(), 1500, "{other}");
+        let relayed = pair.push(NEAR_ID, DOWN, error);
+        let what = format!("{words} {changed:?}");
+        assert_eq!(relayed.len(), usize::from(believed), "{what}");
+        let causes = [DropCause::Unreachable];
+        assert_eq!(pair.causes(), causes[usize::from(believed)..], "{what}");
+        let long = pair.packet(&datagram(A, B, 1400), 0);
+        let (way, _) = pair.push(NEAR_ID, UP, long).remove(0);
+        assert_eq!(way == DOWN, believed, "{what}: the tunnel's MTU");
+    }
+}
+
+/// Puts another source, or destination, into an outer packet, as a `nat` does.
+fn translated(outer: &mut Packet, end: PacketEnd, to: &str) {
+    set_end(&mut outer.bytes, end, to.parse().unwrap());
+}
+
+#[test]
+fn wireguard_answers_to_where_the_latest_accepted_packet_came_from_and_the_others_do_not() {
+    for (words, answers_to) in [
+        ("tunnel wireguard", "203.0.113.7:40001"),
+        ("tunnel wireguard sport 7", "203.0.113.7:40001"),
+        ("tunnel wireguard sport auto", "192.0.2.1:51820"),
+        ("tunnel fou", "192.0.2.1:5555"),
+    ] {
+        let mut pair = Pair::new(words);
+        let inner = datagram(A, B, 100);
+        let mut outer = pair.enter(&inner, 0);
+        let own = FlowKey::of(&outer.bytes).unwrap().source_port;
+        translated(&mut outer, PacketEnd::Source, "203.0.113.7:40001");
+        assert_eq!(pair.leave(outer).unwrap().bytes, inner, "{words}");
+        // What is not accepted teaches nothing.
+        let mut wrong = pair.enter(&inner, 0);
+        translated(&mut wrong, PacketEnd::Source, "203.0.113.8:9");
+        translated(&mut wrong, PacketEnd::Destination, "192.0.2.2:9");
+        assert!(pair.leave(wrong).is_none(), "{words}");
+        let answer = pair.packet(&datagram(B, A, 100), 0);
+        let mut answer = pair.push(FAR_ID, DOWN, answer).remove(0).1;
+        let key = FlowKey::of(&answer.bytes).unwrap();
+        let to = std::net::SocketAddr::from((key.destination, key.destination_port));
+        assert_eq!(to.to_string(), answers_to, "{words}");
+        if answers_to.starts_with("203") {
+            // Through the nat it reaches the near end, which learns in its turn.
+            let back = format!("192.0.2.1:{own}");
+            translated(&mut answer, PacketEnd::Destination, &back);
+            let inside = pair.push(NEAR_ID, DOWN, answer).remove(0).1;
+            assert_eq!(inside.bytes, datagram(B, A, 100), "{words}");
+        }
     }
 }
 

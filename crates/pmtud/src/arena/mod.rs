@@ -8,30 +8,32 @@ mod paths;
 use narrows_units::Rng;
 
 use crate::search::{Search, Stack};
-use crate::settings::Reports;
 use detectors::{Detector, Quinn};
 use long_run::{BASE, FULL};
 use paths::Path;
 
-/// Searches, and whether packet-too-big reports are used. QUIC's stacks ignore them.
-const SEARCHES: [(Search, Reports); 13] = [
-    (Search::Adaptive, Reports::Validated),
-    (Search::Binary, Reports::Validated),
-    (BISECT, Reports::Validated),
-    (Search::Sctp, Reports::Validated),
-    (Search::Table, Reports::Validated),
-    (Search::Linear(80), Reports::Validated),
-    (Search::Step(50), Reports::Validated),
-    (Search::Step(1), Reports::Validated),
-    (Search::Of(Stack::Quinn), Reports::Ignored),
-    (Search::Of(Stack::S2n), Reports::Ignored),
-    (Search::Of(Stack::Neqo), Reports::Ignored),
-    (Search::Of(Stack::Msquic), Reports::Ignored),
-    (Search::Of(Stack::Picoquic), Reports::Ignored),
+/// The searches. Those of QUIC's stacks ignore packet-too-big reports.
+const SEARCHES: [Search; 13] = [
+    Search::Adaptive,
+    Search::Binary,
+    BISECT,
+    Search::Sctp,
+    Search::Table,
+    Search::Linear(80),
+    Search::Step(50),
+    Search::Step(1),
+    Search::Of(Stack::Quinn),
+    Search::Of(Stack::S2n),
+    Search::Of(Stack::Neqo),
+    Search::Of(Stack::Msquic),
+    Search::Of(Stack::Picoquic),
 ];
 
 /// Halves to the byte.
-const BISECT: Search = Search::Bisect { floor: 0, stop: 1 };
+const BISECT: Search = Search::Bisect {
+    floor: 0,
+    within: 1,
+};
 
 /// What a search came to on all paths.
 #[derive(Clone, Debug, PartialEq)]
@@ -74,7 +76,7 @@ pub fn searches(seed: u64, paths: u32) -> Vec<SearchRow> {
     let mut draw = Rng::for_name(seed, "paths");
     let paths: Vec<Path> = (0..paths).map(|_| Path::draw(&mut draw)).collect();
     let each = f64::from(paths.len() as u32);
-    let of = |(search, reports)| {
+    let of = |search| {
         let mut row = SearchRow {
             search,
             ms: 0.0,
@@ -87,7 +89,7 @@ pub fn searches(seed: u64, paths: u32) -> Vec<SearchRow> {
         for (index, path) in paths.iter().enumerate() {
             // The same loss for each search.
             let mut rng = Rng::for_name(seed, &format!("loss {index}"));
-            let ran = paths::run(search, reports, *path, &mut rng);
+            let ran = paths::run(search, *path, &mut rng);
             row.ms += ran.time.as_millis_f64() / each;
             row.probes += ran.probes as f64 / each;
             row.bytes += ran.bytes as f64 / each;

@@ -7,7 +7,7 @@ use narrows_units::{Duration, Instant, Rng};
 use crate::discovery::{Discovery, State};
 use crate::report::Report;
 use crate::search::Search;
-use crate::settings::{Reports, Settings};
+use crate::settings::Settings;
 
 /// A path: what it carries, and what it does to datagrams.
 #[derive(Clone, Copy, Debug)]
@@ -70,12 +70,8 @@ pub(super) struct Ran {
 }
 
 /// Has `search` find what `path` carries.
-pub(super) fn run(search: Search, reports: Reports, path: Path, rng: &mut Rng) -> Ran {
-    let settings = Settings {
-        reports,
-        ..Settings::ipv4(1_500)
-    };
-    let mut discovery = Discovery::new(settings, search);
+pub(super) fn run(search: Search, path: Path, rng: &mut Rng) -> Ran {
+    let mut discovery = Discovery::new(Settings::ipv4(1_500), search);
     let mut now = Instant::ZERO;
     // When, which probe, and of a report the MTU that it names.
     let mut coming: VecDeque<(Instant, u64, Option<u32>)> = VecDeque::new();

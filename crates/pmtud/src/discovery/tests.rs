@@ -2,6 +2,7 @@ use narrows_units::{Duration, Rng};
 
 use super::*;
 use crate::black_hole::LossRule;
+use crate::search::Stack;
 use crate::timer::{ProbeTimer, Timers};
 
 /// A path in virtual time.
@@ -267,20 +268,24 @@ fn a_million_spoofed_reports_change_nothing() {
 }
 
 #[test]
-fn reports_that_are_ignored_by_the_settings_change_nothing() {
-    let mut settings = Settings::ipv4(1_500);
-    settings.reports = Reports::Ignored;
-    let mut discovery = Discovery::new(settings, Search::Binary);
-    discovery.connected_at_base(Instant::ZERO);
-    let probe = discovery.poll_probe(Instant::ZERO).unwrap();
-    let report = Report {
-        mtu: 1_400,
-        quotes: Some(probe.number),
-    };
-    assert_eq!(
-        discovery.reported(Instant::ZERO, report),
-        Effect::Unverified
-    );
+fn reports_that_the_settings_ignore_or_a_stack_whose_search_it_is_change_nothing() {
+    for (reports, search, used) in [
+        (Reports::Validated, Search::Binary, true),
+        (Reports::Ignored, Search::Binary, false),
+        (Reports::Validated, Search::Of(Stack::Picoquic), false),
+    ] {
+        let mut settings = Settings::ipv4(1_500);
+        settings.reports = reports;
+        let mut discovery = Discovery::new(settings, search);
+        discovery.connected_at_base(Instant::ZERO);
+        let probe = discovery.poll_probe(Instant::ZERO).unwrap();
+        let report = Report {
+            mtu: 1_400,
+            quotes: Some(probe.number),
+        };
+        let effect = discovery.reported(Instant::ZERO, report);
+        assert_eq!(effect != Effect::Unverified, used, "{reports:?} {search}");
+    }
 }
 
 #[test]

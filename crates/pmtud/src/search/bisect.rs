@@ -12,19 +12,19 @@ pub(super) fn from_the_largest(known: &Known) -> Option<u16> {
 }
 
 /// The middle between what arrived, or `floor`, and the largest size that may still be
-/// carried, until they are no more than `stop` apart. Like quinn and s2n-quic it takes the
-/// largest size as one that may fail but was not tried, so that it comes within `stop` of it.
-pub(super) fn upwards(known: &Known, floor: u16, stop: u16) -> Option<u16> {
+/// carried, until they are no more than `within` apart. Like quinn and s2n-quic it takes the
+/// largest size as one that may fail but was not tried, so that it comes within that of it.
+pub(super) fn upwards(known: &Known, floor: u16, within: u16) -> Option<u16> {
     if known.arrived.is_none() && floor <= known.base {
         return Some(known.base);
     }
     let lower = known.lower().max(floor);
     let upper = known.failed.unwrap_or_else(|| known.max.saturating_add(1));
-    middle(lower, upper, stop)
+    middle(lower, upper, within)
 }
 
-/// The middle of two sizes that are more than `stop` apart.
-fn middle(lower: u16, upper: u16, stop: u16) -> Option<u16> {
+/// The middle of two sizes that are more than `within` apart.
+fn middle(lower: u16, upper: u16, within: u16) -> Option<u16> {
     let apart = upper.saturating_sub(lower);
-    (apart > stop).then(|| lower + apart / 2)
+    (apart > within).then(|| lower + apart / 2)
 }

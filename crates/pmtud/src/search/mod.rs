@@ -8,6 +8,7 @@ use std::fmt;
 
 use narrows_units::{WordError, Words, word_for};
 
+use crate::settings::Reports;
 use stacks::STACKS;
 pub use stacks::Stack;
 
@@ -24,7 +25,7 @@ const SCTP_MIN_STEP: u16 = 4;
 
 /// Where bisection as QUIC's stacks do it stops, in bytes between what arrived and what did
 /// not (quinn `minimum_change`, s2n-quic `PROBE_THRESHOLD`).
-const BISECT_STOP: u16 = 20;
+const BISECT_WITHIN: u16 = 20;
 
 /// What is known of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +67,7 @@ impl Known {
 }
 
 /// A strategy: from what is known to the next size, or the end of the search.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Search {
     /// BASE_PLPMTU, then so many bytes more, until one fails (MAMI report, section 3.1).
     Step(u16),
@@ -81,7 +82,7 @@ pub enum Search {
         /// No size below is tried.
         floor: u16,
         /// It ends where no more than this is between what arrived and what failed.
-        stop: u16,
+        within: u16,
     },
     /// Steps of 32 bytes, then of 4 from the last that arrived (Linux v6.17
     /// net/sctp/transport.c).
@@ -105,7 +106,7 @@ pub const SEARCHES: [(&str, &str); 8] = [
     ("binary", "the largest, then halves, to the byte"),
     ("linear BYTES", "upwards by so many bytes, and the largest"),
     (
-        "bisect [floor BYTES] [stop BYTES]",
+        "bisect [floor BYTES] [within BYTES]",
         "halves upwards, as QUIC's stacks do it",
     ),
     (
@@ -118,12 +119,12 @@ pub const SEARCHES: [(&str, &str); 8] = [
     ),
     (
         "quinn|s2n-quic|neqo|msquic|picoquic",
-        "as these QUIC stacks do it",
+        "as these QUIC stacks do it, which ignore packet-too-big reports",
     ),
 ];
 
 /// The same in a refusal.
-pub const SEARCH_WORDS: &str = "step BYTES, table, binary, linear BYTES, bisect [floor BYTES] [stop BYTES], \
+pub const SEARCH_WORDS: &str = "step BYTES, table, binary, linear BYTES, bisect [floor BYTES] [within BYTES], \
                      sctp, adaptive, quinn, s2n-quic, neqo, msquic, or picoquic";
 
 impl Search {
@@ -150,15 +151,15 @@ impl Search {
             "binary" => Self::Binary,
             "linear" => Self::Linear(bytes(words)?),
             "bisect" => {
-                let (mut floor, mut stop) = (0, BISECT_STOP);
+                let (mut floor, mut within) = (0, BISECT_WITHIN);
                 while let Some(word) = words.take() {
                     match word.text {
                         "floor" => floor = bytes(words)?,
-                        "stop" => stop = bytes(words)?,
-                        _ => return Err(word.refused("floor BYTES or stop BYTES")),
+                        "within" => within = bytes(words)?,
+                        _ => return Err(word.refused("floor BYTES or within BYTES")),
                     }
                 }
-                Self::Bisect { floor, stop }
+                Self::Bisect { floor, within }
             }
             "sctp" => Self::Sctp,
             "adaptive" => Self::Adaptive,
@@ -167,6 +168,15 @@ impl Search {
                 None => return Err(kind.refused(SEARCH_WORDS)),
             },
         })
+    }
+
+    /// What such a search does about packet-too-big reports that it is told to use so: QUIC's stacks
+    /// ignore them (RFC 9000 section 14.2.1 lets them).
+    pub fn reports(self, told: Reports) -> Reports {
+        match self {
+            Self::Of(_) => Reports::Ignored,
+            _ => told,
+        }
     }
 
     /// The next size to try, larger than what arrived and smaller than what failed; `None`
@@ -181,7 +191,7 @@ impl Search {
                 let next = upwards(known, step);
                 known.failed.is_none().then(|| next.or(Some(known.max)))?
             }
-            Self::Bisect { floor, stop } => bisect::upwards(known, floor, stop),
+            Self::Bisect { floor, within } => bisect::upwards(known, floor, within),
             Self::Sctp => sctp(known),
             Self::Adaptive => adaptive::next(known),
             Self::Of(stack) => stack.next(known),
@@ -219,13 +229,13 @@ impl fmt::Display for Search {
             Self::Table => f.write_str("table"),
             Self::Binary => f.write_str("binary"),
             Self::Linear(step) => write!(f, "linear {step}"),
-            Self::Bisect { floor, stop } => {
+            Self::Bisect { floor, within } => {
                 f.write_str("bisect")?;
                 if *floor > 0 {
                     write!(f, " floor {floor}")?;
                 }
-                if *stop != BISECT_STOP {
-                    write!(f, " stop {stop}")?;
+                if *within != BISECT_WITHIN {
+                    write!(f, " within {within}")?;
                 }
                 Ok(())
             }

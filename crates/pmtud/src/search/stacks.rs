@@ -4,7 +4,7 @@
 use super::Known;
 
 /// A stack's search.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Stack {
     /// Halves up to 1452 bytes until they are less than 20 apart, and the largest size if it
     /// is further (quinn-proto 0.11.19 `connection/mtud.rs`, `MtuDiscoveryConfig`).

@@ -40,8 +40,8 @@ fn words_print_back_and_wrong_ones_are_refused_at_their_place() {
         "linear 80",
         "bisect",
         "bisect floor 1300",
-        "bisect stop 8",
-        "bisect floor 1252 stop 1",
+        "bisect within 8",
+        "bisect floor 1252 within 1",
         "sctp",
         "adaptive",
         "quinn",
@@ -59,7 +59,7 @@ fn words_print_back_and_wrong_ones_are_refused_at_their_place() {
         ("step 70000", "70000"),
         ("linear x", "x"),
         ("bisect 20", "20"),
-        ("bisect stop 0", "0"),
+        ("bisect within 0", "0"),
         ("table 7", "7"),
         ("halves", "halves"),
     ] {
@@ -102,15 +102,21 @@ fn binary_tries_the_largest_then_middles() {
 }
 
 #[test]
-fn bisection_stops_where_no_more_than_its_stop_is_between() {
-    let bisect = Search::Bisect { floor: 0, stop: 20 };
+fn bisection_stops_where_no_more_than_that_is_between() {
+    let bisect = Search::Bisect {
+        floor: 0,
+        within: 20,
+    };
     // Upper bound 1473, as the largest was not tried.
     assert_eq!(tried(bisect, 1_472), [1_200, 1_336, 1_404, 1_438, 1_455]);
-    let exact = Search::Bisect { floor: 0, stop: 1 };
+    let exact = Search::Bisect {
+        floor: 0,
+        within: 1,
+    };
     assert_eq!(tried(exact, 1_472).last(), Some(&1_472));
     let floor = Search::Bisect {
         floor: 1_400,
-        stop: 20,
+        within: 20,
     };
     assert!(tried(floor, 1_472).iter().all(|size| *size >= 1_400));
 }
@@ -168,7 +174,7 @@ proptest! {
     fn searches_stay_inside_what_is_known(largest in 1_200_u16..=1_472, step in 1_u16..400) {
         for search in [
             Search::Step(step), Search::Table, Search::Binary, Search::Linear(step),
-            Search::Bisect { floor: 0, stop: step }, Search::Sctp, Search::Adaptive,
+            Search::Bisect { floor: 0, within: step }, Search::Sctp, Search::Adaptive,
         ] {
             let sizes = tried(search, largest);
             let mut unique = sizes.clone();

@@ -88,32 +88,63 @@ fn answers_and_welcomes_are_not_answered_so_that_two_servers_never_talk() {
     assert_eq!(server.counts().malformed, 2);
 }
 
+/// How many of so many datagrams in one second are answered.
+fn answered(server: &mut Server, now: Instant, from: IpAddr, message: &[u8], sent: u32) -> u32 {
+    let answers = (0..sent).filter(|_| server.receive(now, from, message, 32).is_some());
+    answers.count() as u32
+}
+
+fn address(text: &str) -> IpAddr {
+    text.parse().expect("an address")
+}
+
 #[test]
 fn one_client_takes_no_more_than_its_rate_and_nothing_of_others() {
     let mut server = server();
-    let hello = message(MessageKind::Hello, 0, [0; TOKEN_LEN]);
-    let answered = |server: &mut Server, now, from: &str| {
-        let from: IpAddr = from.parse().unwrap();
-        let times = 0..2_000;
-        let answers = times.filter(|_| server.receive(now, from, &hello, 32).is_some());
-        answers.count()
+    let mut probes = |second, from: &str| {
+        let (now, from) = (at(second), address(from));
+        let token = server.token(from, 0);
+        let probe = message(MessageKind::Probe, 0, token);
+        answered(&mut server, now, from, &probe, 2_000)
     };
-    assert_eq!(answered(&mut server, at(0), "192.0.2.1"), 500);
-    assert_eq!(answered(&mut server, at(0), "192.0.2.2"), 500);
+    assert_eq!(probes(0, "192.0.2.1"), 500);
+    assert_eq!(probes(0, "192.0.2.2"), 500);
+    assert_eq!(probes(1, "192.0.2.1"), 500, "a second later");
+    assert_eq!(probes(2, "2001:db8::1"), 500);
+    assert_eq!(probes(2, "2001:db8::ffff:1"), 0, "the same /64");
+    assert_eq!(probes(2, "2001:db8:0:1::1"), 500);
+    let many = (0..100).map(|n| probes(3, &format!("198.51.100.{n}")));
+    assert_eq!(many.sum::<u32>(), 10_000, "in all");
+}
+
+#[test]
+fn who_has_no_token_takes_nothing_of_those_who_have_one() {
+    let mut server = server();
+    let token = welcomed(&mut server, at(0), NEAR);
+    let hello = message(MessageKind::Hello, 0, [0; TOKEN_LEN]);
+    let forged = message(MessageKind::Probe, 0, [7; TOKEN_LEN]);
+    let probe = message(MessageKind::Probe, 0, token);
+    // In one second: from its own address, from the others', and from very many.
+    for from in [OTHER, NEAR] {
+        assert_eq!(answered(&mut server, at(1), from, &forged, 100_000), 0);
+        assert_eq!(answered(&mut server, at(1), from, &hello, 100_000), 20);
+    }
+    let third = address("192.0.2.3");
+    assert_eq!(answered(&mut server, at(1), third, &hello, 1), 1, "others");
+    let spoofed = |n: u32| IpAddr::from((0x0a00_0000 + n).to_be_bytes());
+    let welcomed = (0..100_000).filter(|n| {
+        let got = server.receive(at(1), spoofed(*n), &hello, 32);
+        got.is_some()
+    });
+    assert_eq!(welcomed.count(), 1_000 - 41, "tokens in all");
     assert_eq!(
-        answered(&mut server, at(1), "192.0.2.1"),
+        answered(&mut server, at(1), NEAR, &probe, 2_000),
         500,
-        "a second later"
+        "who has a token goes on as if there were none of them"
     );
-    assert_eq!(answered(&mut server, at(2), "2001:db8::1"), 500);
-    assert_eq!(
-        answered(&mut server, at(2), "2001:db8::ffff:1"),
-        0,
-        "the same /64"
-    );
-    assert_eq!(answered(&mut server, at(2), "2001:db8:0:1::1"), 500);
-    let many = (0..100).map(|n| answered(&mut server, at(3), &format!("198.51.100.{n}")));
-    assert_eq!(many.sum::<usize>(), 10_000, "in all");
+    let counts = server.counts();
+    assert_eq!((counts.unauthenticated, counts.limited), (200_000, 1_500));
+    assert!(counts.tokens_limited > 100_000, "{counts:?}");
 }
 
 /// `FUZZ_RUNS=1000000 cargo test -p narrows-pmtud fuzz_` for a million.
@@ -136,11 +167,15 @@ fn fuzz_requests_are_never_answered_with_more_than_they_have() {
     let settings = ServerSettings {
         per_client: u32::MAX,
         in_all: u32::MAX,
+        tokens: u32::MAX,
     };
     let mut server = Server::new(settings, [9; 32]);
+    let mut second = 0;
     corpus.run(20_000, |input| {
         let len = input.len();
-        if let Some(answer) = server.receive(at(0), NEAR, input, len as u32) {
+        // A second for each, so that no rate keeps an answer back; tokens hold that long.
+        second = (second + 1) % 300;
+        if let Some(answer) = server.receive(at(second), NEAR, input, len as u32) {
             assert!(usize::from(answer.len) <= len && answer.len >= 32);
             let asked = Message::parse(input).expect("a message");
             assert!(asked.kind == MessageKind::Hello || asked.token == token);

@@ -11,6 +11,7 @@ use narrows_wire::{Plus, QuicModel, plus};
 use super::frame::{Chunk, Frames, OVERHEAD, Opening};
 use super::inbound::Inbound;
 use super::outbound::Outbound;
+use super::path_mtu::PathMtu;
 use super::received::{Arrival, Received};
 use super::rtt::Rtt;
 use super::signals::Signals;
@@ -66,6 +67,8 @@ pub struct Endpoint {
     received: Received,
     inbound: Inbound,
     outbound: Outbound,
+    /// Where it searches for the size of its packets.
+    mtu: Option<PathMtu>,
     rtt: Rtt,
     /// Packets that call for an acknowledgement.
     unacknowledged: u32,
@@ -78,9 +81,11 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// An end that has sent nothing. Its numbers, its connection's and fixed
-    /// values come from `rng`.
-    pub fn new(spec: ModelSpec, role: Role, mut rng: Rng) -> Self {
+    /// An end that has sent nothing, on a link that takes packets of `mtu` bytes. Its numbers, its
+    /// connection's and fixed values come from `rng`.
+    pub fn new(spec: ModelSpec, role: Role, (ipv4, mtu): (bool, u32), mut rng: Rng) -> Self {
+        let search = spec.search();
+        let outbound = Outbound::new(search.is_some());
         let signals = Signals::new(&spec, &mut rng);
         let connection = rng.draw_u64();
         Self {
@@ -97,7 +102,8 @@ impl Endpoint {
             opening_pending: false,
             received: Received::default(),
             inbound: Inbound::default(),
-            outbound: Outbound::default(),
+            outbound,
+            mtu: search.map(|search| PathMtu::new(search, ipv4, mtu)),
             rtt: Rtt::default(),
             unacknowledged: 0,
             ack_due: None,
@@ -164,15 +170,25 @@ impl Endpoint {
             let outcome = self.outbound.acked(now, ack, &self.rtt);
             if let Some(rtt) = outcome.rtt {
                 self.rtt.add(rtt, ack.held.min(ACK_DELAY));
+                if let Some(mtu) = &mut self.mtu {
+                    mtu.measured(rtt);
+                }
                 self.events.push_back(ModelEvent::RttSample(rtt));
             }
             if outcome.newly_acked {
                 self.backoff = 0;
             }
             self.note_lost(outcome.lost);
+            if let Some(mtu) = &mut self.mtu {
+                mtu.acked(now, ack);
+            }
         }
         if let Some(chunk) = packet.frames.chunk {
             self.receive_chunk(now, chunk, arrival);
+        }
+        if packet.frames.ping {
+            // What probes is to know soon.
+            self.ack_due = Some(now);
         }
     }
 
@@ -230,6 +246,17 @@ impl Endpoint {
         if lost > 0 {
             self.events.push_back(ModelEvent::Lost(lost));
         }
+        self.judge_size();
+    }
+
+    /// Tells the search what became of packets of data.
+    fn judge_size(&mut self) {
+        let around = self.around();
+        if let (Some(mtu), Some(fates)) = (&mut self.mtu, &mut self.outbound.fates) {
+            for (len, arrived) in fates.drain(..) {
+                mtu.data(len + around, arrived);
+            }
+        }
     }
 
     /// Writes the next packet to be sent now into `out`, which is emptied
@@ -241,6 +268,9 @@ impl Endpoint {
         if self.state != State::Open {
             return None;
         }
+        if let Some(length) = self.send_probe(now, out) {
+            return Some(length);
+        }
         let piece = self.next_piece(now);
         let ack_due = self.ack_due.is_some_and(|due| due <= now);
         if piece.is_none() && !ack_due {
@@ -251,6 +281,7 @@ impl Endpoint {
             // What goes anyway takes a waiting acknowledgement along.
             ack: self.ack_due.and_then(|_| self.received.ack(now)),
             chunk: piece,
+            ping: false,
         };
         if frames.ack.is_some() {
             self.ack_due = None;
@@ -268,7 +299,28 @@ impl Endpoint {
         let length = out.len() as u32 + zeros;
         // A full piece fills its packet, with an acknowledgement or without.
         let full = zeros == u32::from(self.room());
-        Some(if full { self.spec.size() } else { length })
+        Some(if full { self.size() } else { length })
+    }
+
+    /// The probe of a size that is due. The window does not hold it back, and its loss is none of
+    /// the stream's (RFC 9000 §14.4).
+    fn send_probe(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<u32> {
+        let mtu = self.mtu.as_mut()?;
+        if self.outbound.waits() && !self.rtt.smoothed.is_zero() {
+            mtu.begin(now);
+        }
+        let probe = mtu.poll(now)?;
+        let number = self.next_number;
+        mtu.sent(number, probe);
+        self.next_number = number.wrapping_add(1);
+        let frames = Frames {
+            ping: true,
+            ..Frames::default()
+        };
+        let counts = (self.outbound.lost, self.outbound.spurious);
+        let shown = self.signals.out(now, number, counts, &mut self.rng);
+        self.put(out, number, shown, &frames);
+        Some(u32::from(probe.size))
     }
 
     /// What is to be sent now of the stream.
@@ -278,7 +330,7 @@ impl Endpoint {
         }
         let (chunk, again) = self.outbound.piece(self.room())?;
         if let Pace::Rate(rate) = self.spec.pace() {
-            let gap = rate.time_for(u64::from(self.spec.size()));
+            let gap = rate.time_for(u64::from(self.size()));
             // What was missed is not caught up with.
             let from = match now.since(self.next_at_rate) > gap {
                 true => now,
@@ -300,14 +352,25 @@ impl Endpoint {
         }
     }
 
-    /// Bytes of the stream in a full packet: always with room for an
-    /// acknowledgement, so that all pieces are alike.
-    fn room(&self) -> u16 {
+    /// Bytes of UDP payload in a full packet.
+    fn size(&self) -> u32 {
+        let found = self.mtu.as_ref().map(PathMtu::size);
+        found.unwrap_or_else(|| self.spec.size())
+    }
+
+    /// Bytes around those of the stream in a full packet.
+    fn around(&self) -> u16 {
         let header = match self.spec.shape() {
             Shape::Quic => quic_model::SHORT_LEN,
             Shape::Plus => plus::HEADER_LEN,
         };
-        (self.spec.size() as usize - header - OVERHEAD) as u16
+        (header + OVERHEAD) as u16
+    }
+
+    /// Bytes of the stream in a full packet: always with room for an
+    /// acknowledgement, so that all pieces are alike.
+    fn room(&self) -> u16 {
+        self.size() as u16 - self.around()
     }
 
     fn send_opening(&mut self, now: Instant, out: &mut Vec<u8>) -> u32 {
@@ -383,7 +446,10 @@ impl Endpoint {
             }
             _ => None,
         };
-        [opening, loss, probe, paced, self.ack_due]
+        let open = self.state == State::Open;
+        let mtu = self.mtu.as_ref().filter(|_| open);
+        let mtu = mtu.and_then(PathMtu::timeout);
+        [opening, loss, probe, paced, self.ack_due, mtu]
             .into_iter()
             .flatten()
             .min()
@@ -406,6 +472,9 @@ impl Endpoint {
             self.opening_pending = true;
             self.events.push_back(ModelEvent::Timeout);
         }
+        if let Some(mtu) = &mut self.mtu {
+            mtu.on_timeout(now);
+        }
         if self.state != State::Open || self.outbound.in_flight() == 0 {
             return;
         }
@@ -422,6 +491,7 @@ impl Endpoint {
                 self.backoff = (self.backoff + 1).min(MOST_BACKOFF);
                 self.outbound.declare_all_lost();
                 self.events.push_back(ModelEvent::Timeout);
+                self.judge_size();
             }
             None => {}
         }

@@ -5,7 +5,8 @@
 //! ```
 //!
 //! The middle part is there with [`ACK`], the last with [`CHUNK`]; the chunk's
-//! bytes are zeros that are counted and not stored.
+//! bytes are zeros that are counted and not stored. [`PING`] has no part: with the zeros behind it
+//! it is a probe of the path's MTU, QUIC's PING and PADDING.
 
 use narrows_units::Duration;
 
@@ -14,6 +15,7 @@ const ANSWER: u8 = 0x02;
 const ACK: u8 = 0x04;
 const CHUNK: u8 = 0x08;
 const FIN: u8 = 0x10;
+const PING: u8 = 0x20;
 
 /// Words of 64 packets that an acknowledgement covers beside the largest.
 pub(super) const RANGE_WORDS: usize = 4;
@@ -68,6 +70,8 @@ pub(super) struct Frames {
     pub opening: Option<Opening>,
     pub ack: Option<Ack>,
     pub chunk: Option<Chunk>,
+    /// Whether it calls for an acknowledgement without a chunk.
+    pub ping: bool,
 }
 
 impl Frames {
@@ -83,6 +87,9 @@ impl Frames {
         }
         if let Some(chunk) = self.chunk {
             kind |= CHUNK | if chunk.fin { FIN } else { 0 };
+        }
+        if self.ping {
+            kind |= PING;
         }
         out.push(kind);
         if let Some(ack) = self.ack {
@@ -140,6 +147,7 @@ impl Frames {
             opening,
             ack,
             chunk,
+            ping: kind & PING != 0,
         })
     }
 }
@@ -161,6 +169,7 @@ mod tests {
                 len: 1000,
                 fin: true,
             }),
+            ping: true,
         }
     }
 

@@ -17,6 +17,7 @@ mod endpoint;
 mod frame;
 mod inbound;
 mod outbound;
+mod path_mtu;
 mod received;
 mod rtt;
 mod signals;

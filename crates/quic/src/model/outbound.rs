@@ -52,6 +52,9 @@ pub(super) struct Outbound {
     sent: VecDeque<Sent>,
     in_flight: u32,
     largest_acked: Option<u32>,
+    /// What became of packets, in the order of sending: the length of the chunk, and whether it
+    /// arrived. Kept where someone asks.
+    pub fates: Option<Vec<(u16, bool)>>,
     /// Packets taken for lost, and of these those that were acknowledged later.
     pub lost: u64,
     pub spurious: u64,
@@ -61,6 +64,14 @@ pub(super) struct Outbound {
 }
 
 impl Outbound {
+    /// One of which nothing was sent; whether it keeps the fates of packets.
+    pub fn new(keeps_fates: bool) -> Self {
+        Self {
+            fates: keeps_fates.then(Vec::new),
+            ..Self::default()
+        }
+    }
+
     pub fn write(&mut self, bytes: u64) {
         self.written = self.written.saturating_add(bytes);
     }
@@ -87,8 +98,17 @@ impl Outbound {
 
     /// The next piece of at most `room` bytes, and whether it goes again.
     pub fn piece(&mut self, room: u16) -> Option<(Chunk, bool)> {
-        if let Some(chunk) = self.again.pop_front() {
+        if let Some(mut chunk) = self.again.pop_front() {
             self.retransmitted += 1;
+            if chunk.len > room {
+                // Packets have become smaller since.
+                self.again.push_front(Chunk {
+                    offset: chunk.offset + u64::from(room),
+                    len: chunk.len - room,
+                    fin: chunk.fin,
+                });
+                (chunk.len, chunk.fin) = (room, false);
+            }
             return Some((chunk, true));
         }
         if !self.waits() {
@@ -116,6 +136,9 @@ impl Outbound {
             self.in_flight -= 1;
             self.lost += 1;
             self.again.push_back(sent.chunk);
+            if let Some(fates) = &mut self.fates {
+                fates.push((sent.chunk.len, false));
+            }
         }
     }
 
@@ -159,6 +182,9 @@ impl Outbound {
                 }
                 sent.state = SentState::Acked;
                 self.acked_packets += 1;
+                if let Some(fates) = &mut self.fates {
+                    fates.push((sent.chunk.len, true));
+                }
                 outcome.newly_acked = true;
             }
             let newer = |known: u32| ack.largest.wrapping_sub(known) < 1 << 31;
@@ -191,6 +217,9 @@ impl Outbound {
                     self.in_flight -= 1;
                     self.lost += 1;
                     self.again.push_back(sent.chunk);
+                    if let Some(fates) = &mut self.fates {
+                        fates.push((sent.chunk.len, false));
+                    }
                     lost += 1;
                 }
             }

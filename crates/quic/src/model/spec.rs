@@ -3,6 +3,7 @@
 use std::fmt;
 use std::ops::RangeInclusive;
 
+use narrows_pmtud::Search;
 use narrows_units::{Duration, Rate, WordError, WordWriter, Words, word_for};
 use narrows_wire::{Profile, Signal};
 
@@ -62,6 +63,7 @@ pub struct ModelSpec {
     pace: Pace,
     ack_every: u32,
     size: u32,
+    search: Option<Search>,
     least_timeout: Duration,
     block: u32,
 }
@@ -86,7 +88,7 @@ const LONGEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 const BLOCKS: &str = "a power of two from 64 to 16384";
 const SHAPES: &str = "`quic-model` or `plus`";
-const KEYS: &str = "`signals`, `spin`, `window`, `rate`, `ack`, `size`, `timeout` or `n`";
+const KEYS: &str = "`signals`, `spin`, `window`, `rate`, `ack`, `size`, `search`, `timeout` or `n`";
 const SIGNALS: &str =
     "`none`, or some of s, vec, q and l joined by `+`, such as s+vec (vec needs s)";
 const PLUS_SIGNALS: &str = "`none`, `s` or `s+vec`: the PLUS header has no other bits";
@@ -112,6 +114,7 @@ impl ModelSpec {
             pace: Pace::Window(WINDOW),
             ack_every: ACK_EVERY,
             size: SIZE,
+            search: None,
             least_timeout: Duration::from_nanos(0),
             block: BLOCK,
         }
@@ -130,7 +133,7 @@ impl ModelSpec {
             .find(|s| s.name() == first.text)
             .ok_or_else(|| first.refused(SHAPES))?;
         let mut spec = Self::new(shape);
-        let (mut spin, mut pace, mut block) = (None, None, None);
+        let (mut spin, mut pace, mut block, mut size) = (None, None, None, None);
         while let Some(key) = words.take() {
             match key.text {
                 "signals" => spec.signals = signals(&mut words, shape)?,
@@ -150,7 +153,17 @@ impl ModelSpec {
                     pace = Some(Pace::Rate(rate));
                 }
                 "ack" => spec.ack_every = number(&mut words, 1..=64)?,
-                "size" => spec.size = number(&mut words, LEAST_SIZE..=MOST_SIZE)?,
+                "size" | "search" if size.is_some() => {
+                    return Err(key.refused("either `size` or `search`, once"));
+                }
+                "size" => {
+                    size = Some(key);
+                    spec.size = number(&mut words, LEAST_SIZE..=MOST_SIZE)?;
+                }
+                "search" => {
+                    size = Some(key);
+                    spec.search = Some(Search::read(&mut words)?);
+                }
                 "timeout" => {
                     let fits = |time: &Duration| *time <= LONGEST_TIMEOUT;
                     spec.least_timeout = words.checked_value("a time up to 60s", fits)?;
@@ -198,7 +211,12 @@ impl ModelSpec {
         self.ack_every
     }
 
-    /// Bytes of UDP payload in a full packet.
+    /// How it searches for the size of its packets; `None` if that is fixed.
+    pub fn search(&self) -> Option<Search> {
+        self.search
+    }
+
+    /// Bytes of UDP payload in a full packet, before a search has found more.
     pub fn size(&self) -> u32 {
         self.size
     }
@@ -282,6 +300,7 @@ impl fmt::Display for ModelSpec {
             .some("window", window)
             .stated("ack", self.ack_every, usual.ack_every)
             .stated("size", self.size, usual.size)
+            .some("search", self.search)
             .stated("timeout", self.least_timeout, usual.least_timeout)
             .stated("n", self.block, usual.block)
             .finish()
@@ -304,6 +323,8 @@ mod tests {
             "quic-model signals s spin greased window 200 size 1000",
             "quic-model spin fixed timeout 200ms",
             "quic-model signals q n 128",
+            "quic-model window 100 search adaptive",
+            "plus search bisect within 1 timeout 200ms",
             "plus signals s window 100",
         ] {
             let spec = ModelSpec::parse(line).unwrap();
@@ -337,6 +358,8 @@ mod tests {
             ("quic-model window 9 rate 1Mbit", 20..24),
             ("quic-model rate 0bit", 16..20),
             ("quic-model size 9000", 16..20),
+            ("quic-model size 1000 search table", 21..27),
+            ("quic-model search upwards", 18..25),
             ("quic-model ack", 14..14),
             ("quic-model timeout 61s", 19..22),
         ] {

@@ -300,7 +300,13 @@ impl<'a> Check<'a> {
                     let (name, spec) = end.map_err(|wrong| wrong.at(spot, &key))?;
                     (Some(name), ElementSpec::Tunnel(spec))
                 }
-                spec => (label.map(str::to_owned), spec),
+                spec => {
+                    if matches!(spec, ElementSpec::Nat(_)) {
+                        let stands = tunnels.translated();
+                        stands.map_err(|wrong| wrong.at(spot, &key))?;
+                    }
+                    (label.map(str::to_owned), spec)
+                }
             };
             let name = labels.next(label.as_deref(), kind_of(at)).map_err(|name| {
                 let found = format!("the element `{name}` for the second time");

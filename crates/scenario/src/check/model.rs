@@ -4,7 +4,9 @@
 use narrows_units::{Duration, WordError, Words, word_for};
 
 use crate::document::{self, At, Besides, Grammar, Gros, Places, Scalar, Spelled, unless};
-use crate::parts::{Gro, HostModel, PacingUse, Segmentation, SendBuffer, SmallQueues};
+use crate::parts::{
+    Gro, HostModel, MtuProbing, MtuProbingUse, PacingUse, Segmentation, SendBuffer, SmallQueues,
+};
 use crate::refusal::Refusal;
 
 const SEGMENTATION: &str = "`one` or `tso [min_segments N] [gso_max_bytes N] [defer TIME]`";
@@ -12,6 +14,10 @@ const GRO: &str = "`false`, `true` or `[hold TIME] [max_segments N]`";
 const PACING: &str = "`as-algorithm`, `internal`, `fq`, `always` or `never`";
 const SMALL_QUEUES: &str = "`off` or `unreported [segment_bytes N]`";
 const SEND_BUFFER: &str = "`unlimited` or `auto [max BYTES]`";
+const MTU_PROBING: &str = "`off`, `black-hole` or `always`, and behind the latter two `[base_mss \
+                           BYTES] [floor BYTES] [interval TIME] [threshold BYTES]`";
+/// Bytes of an MSS: `TCP_MIN_SND_MSS` to what the longest packet carries.
+const MSS: std::ops::RangeInclusive<u32> = 48..=65_495;
 
 /// 17 full segments make 64 KiB; 50 us is about how long a NAPI poll lasts at
 /// a few Gbit/s (our choice).
@@ -43,6 +49,9 @@ pub(super) fn read(
         send_buffer: *places
             .parsed(&given.send_buffer)?
             .unwrap_or(&base.send_buffer),
+        mtu_probing: *places
+            .parsed(&given.mtu_probing)?
+            .unwrap_or(&base.mtu_probing),
     })
 }
 
@@ -66,12 +75,13 @@ pub(crate) fn document(model: &HostModel) -> Option<document::HostModel> {
         ),
         small_queues: switch(model.small_queues, usual.small_queues, small_queues_words),
         send_buffer: switch(model.send_buffer, usual.send_buffer, send_buffer_words),
+        mtu_probing: switch(model.mtu_probing, usual.mtu_probing, mtu_probing_words),
     })
 }
 
 /// Every switch of `model` and how it stands, as `[host_model]` has them: `segmentation` and
 /// `one`, for instance.
-pub fn host_model_words(model: &HostModel) -> [(&'static str, String); 7] {
+pub fn host_model_words(model: &HostModel) -> [(&'static str, String); 8] {
     [
         ("segmentation", segmentation_words(model.segmentation)),
         ("gro", gro_words(model.gro)),
@@ -80,6 +90,7 @@ pub fn host_model_words(model: &HostModel) -> [(&'static str, String); 7] {
         ("compress_sacks", model.compress_sacks.to_string()),
         ("small_queues", small_queues_words(model.small_queues)),
         ("send_buffer", send_buffer_words(model.send_buffer)),
+        ("mtu_probing", mtu_probing_words(model.mtu_probing)),
     ]
 }
 
@@ -123,6 +134,22 @@ fn send_buffer_words(value: SendBuffer) -> String {
     }
 }
 
+fn mtu_probing_words(value: MtuProbing) -> String {
+    let MtuProbing {
+        when,
+        base_mss,
+        floor,
+        interval,
+        threshold,
+    } = value;
+    match word_for(&MTU_PROBINGS, &when) {
+        "off" => "off".to_owned(),
+        when => format!(
+            "{when} base_mss {base_mss} floor {floor} interval {interval} threshold {threshold}"
+        ),
+    }
+}
+
 fn switch<T: Copy + PartialEq>(
     value: T,
     usual: T,
@@ -138,6 +165,42 @@ const PACINGS: [(&str, PacingUse); 5] = [
     ("always", PacingUse::Always),
     ("never", PacingUse::Never),
 ];
+
+const MTU_PROBINGS: [(&str, MtuProbingUse); 3] = [
+    ("off", MtuProbingUse::Off),
+    ("black-hole", MtuProbingUse::BlackHole),
+    ("always", MtuProbingUse::Always),
+];
+
+fn mtu_probing(line: &str) -> Result<MtuProbing, WordError> {
+    let mut words = Words::new(line);
+    let word = words.needed(MTU_PROBING)?;
+    let known = MTU_PROBINGS.iter().find(|(name, _)| *name == word.text);
+    let Some((_, when)) = known else {
+        return Err(word.refused(MTU_PROBING));
+    };
+    let mut probing = MtuProbing {
+        when: *when,
+        ..MtuProbing::default()
+    };
+    if *when == MtuProbingUse::Off {
+        words.finish("the end of the line")?;
+        return Ok(probing);
+    }
+    let mss = |words: &mut Words<'_>| {
+        words.checked_value("48 to 65495 bytes", |bytes| MSS.contains(bytes))
+    };
+    while let Some(key) = words.take() {
+        match key.text {
+            "base_mss" => probing.base_mss = mss(&mut words)?,
+            "floor" => probing.floor = mss(&mut words)?,
+            "interval" => probing.interval = words.value()?,
+            "threshold" => probing.threshold = above_zero(&mut words)?,
+            _ => return Err(key.refused(MTU_PROBING)),
+        }
+    }
+    Ok(probing)
+}
 
 fn pacing(line: &str) -> Result<PacingUse, WordError> {
     let found = PACINGS.iter().find(|(name, _)| *name == line.trim());
@@ -172,6 +235,7 @@ grammars! {
     PacingUse, pacing, PACING, Nothing;
     SmallQueues, small_queues, SMALL_QUEUES, Nothing;
     SendBuffer, send_buffer, SEND_BUFFER, Nothing;
+    MtuProbing, mtu_probing, MTU_PROBING, Nothing;
 }
 
 fn segmentation(line: &str) -> Result<Segmentation, WordError> {

@@ -1,6 +1,6 @@
 //! Which boxes the ends of tunnels are.
 
-use narrows_path::TunnelSpec;
+use narrows_path::{TunnelSpec, TunnelWords};
 
 use crate::names::{FAR, NEAR};
 use crate::refusal::Refusal;
@@ -63,8 +63,9 @@ impl Tunnels {
     ) -> Result<(String, TunnelSpec), Wrong> {
         let TunnelSpec::Begins(words) = spec else {
             if let Some(label) = label {
-                let found = format!("the name `{label}` of a `tunnel end`");
-                let help = "it ends the tunnel that began last, which may have a name";
+                let found = format!("`{label}: tunnel end`, an end with a name");
+                let help = "a tunnel has its name where it begins, `NAME: tunnel wireguard`, and \
+                            its end none: it ends the one that began last";
                 return Err(Wrong::new(found, "`tunnel end`", help));
             }
             let (name, spec, _) = self.open.pop().ok_or_else(|| {
@@ -79,14 +80,12 @@ impl Tunnels {
             let found = format!("`{spec}`, which is not the first tunnel here and has no name");
             return Err(Wrong::new(found, format!("`NAME: {spec}`"), ""));
         }
-        let words = words.on_link(self.mtu).map_err(|needed| {
+        self.has_room(words)?;
+        let words = words.on_link(self.mtu).map_err(|fits| {
             let found = format!("`{spec}` on a link with an MTU of {}", self.mtu);
-            let allowed = format!("an MTU of at least {needed}");
-            Wrong::new(
-                found,
-                allowed,
-                "the outer headers have to fit the link, too",
-            )
+            let allowed = format!("`mtu {fits}` at most");
+            let help = "the outer headers have to fit the link, too; without `mtu` it is what fits";
+            Wrong::new(found, allowed, help)
         })?;
         let spec = TunnelSpec::Begins(words);
         let name = label.unwrap_or("tunnel").to_owned();
@@ -94,6 +93,45 @@ impl Tunnels {
         let full = format!("{name}{end}");
         self.open.push((name, spec, place));
         Ok((full, spec))
+    }
+
+    /// Refuses a tunnel that leaves those in which it lies no room: a packet that every IPv4 link
+    /// takes has to fit the link with the headers of all of them.
+    fn has_room(&self, words: &TunnelWords) -> Result<(), Wrong> {
+        let mut open = self.open.iter().filter_map(|(_, spec, _)| spec.words());
+        let needed = match open.next() {
+            None => words.least_link(),
+            Some(first) => {
+                let around = open.fold(first.least_link(), |len, outer| outer.around(len));
+                words.around(around)
+            }
+        };
+        if needed <= self.mtu {
+            return Ok(());
+        }
+        let tunnels = match self.open.len() + 1 {
+            1 => format!("`{}`", TunnelSpec::Begins(*words)),
+            count => format!("{count} tunnels one in the other"),
+        };
+        let found = format!("{tunnels} on a link with an MTU of {}", self.mtu);
+        let allowed = format!("an MTU of at least {needed}");
+        let help = "a packet of 68 bytes has to fit the link with all outer headers";
+        Err(Wrong::new(found, allowed, help))
+    }
+
+    /// Refuses a `nat` in a tunnel that does not find its other end behind it.
+    pub(super) fn translated(&self) -> Result<(), Wrong> {
+        let Some((_, spec, _)) = self.open.last() else {
+            return Ok(());
+        };
+        if spec.words().is_none_or(TunnelWords::passes_nat) {
+            return Ok(());
+        }
+        let found =
+            format!("`nat` in `{spec}`, whose far end would answer to the near end's own address");
+        let allowed = "`nat` before the tunnel begins or behind its end, or `tunnel wireguard` with one source port";
+        let help = "WireGuard alone sends to where the other end was last heard from";
+        Err(Wrong::new(found, allowed, help))
     }
 
     /// The place of a tunnel that does not end, if there is one.
@@ -169,6 +207,49 @@ mod tests {
     }
 
     #[test]
+    fn tunnels_that_leave_each_other_no_room_are_refused() {
+        let nested = |count: usize| {
+            let begun = (0..count).map(|n| format!("\"t{n}: tunnel fou\", "));
+            begun.collect::<String>() + &"\"tunnel end\", ".repeat(count)
+        };
+        // 68 bytes and 28 for each.
+        for (count, mtu, fits) in [
+            (3, 152, true),
+            (3, 151, false),
+            (9, 320, true),
+            (9, 319, false),
+        ] {
+            let tunnels = nested(count);
+            assert_eq!(
+                checked(&tunnels, &tunnels, mtu).is_ok(),
+                fits,
+                "{count} in {mtu}"
+            );
+        }
+        let refusal = checked(&nested(9), "", 300).unwrap_err();
+        let said = "9 tunnels one in the other on a link with an MTU of 300";
+        assert!(
+            refusal.contains(said) && refusal.contains("at least 320"),
+            "{refusal}"
+        );
+    }
+
+    #[test]
+    fn a_nat_stands_in_a_tunnel_of_wireguard_and_outside_all_of_them() {
+        for elements in [
+            r#""tunnel wireguard", "nat", "tunnel end""#,
+            r#""tunnel wireguard sport 7", "nat", "tunnel end""#,
+            r#""nat", "tunnel fou", "tunnel end""#,
+            r#""tunnel fou", "tunnel end", "nat""#,
+            r#""tunnel fou", "vpn: tunnel wireguard", "nat", "tunnel end", "tunnel end""#,
+        ] {
+            if let Err(refusal) = checked(elements, elements, 1500) {
+                panic!("{elements}: {refusal}");
+            }
+        }
+    }
+
+    #[test]
     fn what_is_no_tunnel_is_refused() {
         for (up, down, mtu, reason) in [
             (
@@ -182,7 +263,7 @@ mod tests {
                 r#""tunnel fou", "x: tunnel end""#,
                 "",
                 1500,
-                "the name `x` of a `tunnel end`",
+                "`x: tunnel end`, an end with a name",
             ),
             (
                 WG6,
@@ -195,7 +276,31 @@ mod tests {
                 r#""tunnel fou mtu 1473", "tunnel end""#,
                 "",
                 1500,
-                "an MTU of at least 1501",
+                "`mtu 1472` at most",
+            ),
+            (
+                r#""tunnel wireguard mtu 65535", "tunnel end""#,
+                "",
+                1500,
+                "`mtu 1440` at most",
+            ),
+            (
+                r#""tunnel fou", "nat", "tunnel end""#,
+                r#""tunnel fou", "nat", "tunnel end""#,
+                1500,
+                "`nat` in `tunnel fou mtu 1472`, whose far end would answer to the near end's own address",
+            ),
+            (
+                r#""tunnel wireguard", "vpn: tunnel ipsec", "nat", "tunnel end", "tunnel end""#,
+                "",
+                1500,
+                "`nat` in `tunnel ipsec",
+            ),
+            (
+                r#""tunnel wireguard sport auto", "nat", "tunnel end""#,
+                "",
+                1500,
+                "`tunnel wireguard` with one source port",
             ),
             (
                 r#""tunnel fou", "tunnel end", "tunnel fou", "tunnel end""#,

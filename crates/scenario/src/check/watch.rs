@@ -124,8 +124,10 @@ impl Check<'_> {
         if Instant::ZERO + at.0 >= end {
             return Err(places.refuse(at, allowed));
         }
+        // A tunnel stays as it is: it is no target to offer.
         let targets = || {
-            let names = plan.elements().map(|e| e.name.as_str());
+            let changing = plan.elements().filter(|e| !e.spec.facts().wraps);
+            let names = changing.map(|e| e.name.as_str());
             names.filter(|n| !n.starts_with("tap/"))
         };
         let target = places.required(table, "target", &table.target, &one_of(targets()))?;

@@ -15,7 +15,8 @@ use super::leaf::{
 use super::place::{At, More, Optional, Required};
 use crate::metrics::TECHNIQUES;
 use crate::parts::{
-    Control, Dscp, EcnMode, EcnWord, ElementSpec, Gro, PacingUse, Segmentation, SendBuffer,
+    Control, Dscp, EcnMode, EcnWord, ElementSpec, Gro, MtuProbing, PacingUse, Segmentation,
+    SendBuffer,
     SignalSpec, SmallQueues, Traffic,
 };
 use crate::plan::{Datapath, LARGEST_SEED, Window};
@@ -278,6 +279,9 @@ pub(crate) struct HostModel {
     pub(crate) small_queues: Optional<Words<SmallQueues>>,
     /// `unlimited` (the default) or `auto [max BYTES]`.
     pub(crate) send_buffer: Optional<Words<SendBuffer>>,
+    /// `off` (the default), or `black-hole` or `always`, then `[base_mss BYTES] [floor BYTES]
+    /// [interval TIME] [threshold BYTES]`.
+    pub(crate) mtu_probing: Optional<Words<MtuProbing>>,
 }
 
 /// A latency probe.

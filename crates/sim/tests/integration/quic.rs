@@ -81,3 +81,60 @@ fn a_control_that_cannot_repeat_is_refused() {
     assert!(matches!(&error, SimError::Unrepeatable { owner, .. } if owner == "flow/odd"));
     assert!(error.to_string().contains("--engine live"), "{error}");
 }
+
+/// A path whose first link takes 1500 bytes and of which no host knows what follows: a link of
+/// `second` bytes, and a hop of 1400 that says nothing where `silent`.
+fn unknown_path(second: u32, silent: bool, flow: &str) -> String {
+    let hop = if silent { "\"mtu 1400 silent\", " } else { "" };
+    format!(
+        r#"
+duration = "20s"
+[[link]]
+name = "near"
+ends = ["server", "router"]
+up   = [{hop}"bottleneck: rate 20Mbit queue pfifo limit 100", "netem delay 10ms"]
+down = ["netem delay 10ms"]
+[[link]]
+name = "far"
+ends = ["router", "client"]
+mtu  = {second}
+[[flow]]
+name = "one"
+from = "server"
+to   = "client"
+{flow}
+"#
+    )
+}
+
+#[test]
+fn a_flow_finds_what_a_path_carries_of_which_it_was_told_nothing() {
+    for (second, silent) in [(1_500, true), (1_400, false)] {
+        for (words, around) in [
+            // IP, UDP, short header, tag, frame.
+            ("cc = \"quic:cubic\"", 28 + 42),
+            (
+                "transport = \"quic-model window 100 search adaptive\"",
+                28 + 71,
+            ),
+        ] {
+            let mut record = Record::default();
+            run(&plan(&unknown_path(second, silent, words)), 1, &mut record);
+            let mbit = record.goodput_mbit(0, 5, 20);
+            // A frame of Ethernet has 14 bytes more than its packet.
+            let ideal = 20.0 * (1_400.0 - f64::from(around)) / 1_414.0;
+            assert!(
+                mbit >= 0.99 * ideal && mbit <= 1.03 * ideal,
+                "{words} over {second}: {mbit} of {ideal}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_loss_of_its_probes_slows_no_flow_down() {
+    let words = "transport = \"quic-model window 60 search adaptive\"";
+    let mut record = Record::default();
+    run(&plan(&unknown_path(1_500, true, words)), 1, &mut record);
+    assert_eq!(record.recoveries, [], "{words}");
+}

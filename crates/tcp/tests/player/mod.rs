@@ -8,8 +8,8 @@ use std::net::SocketAddr;
 
 use narrows_core::{Packet, PacketPool};
 use narrows_tcp::{
-    AccEcnOptionUse, Connection, EcnMode, HostModel, KeepAlive, PacingUse, ReceiveBuffer,
-    TcpConfig, TcpEvent,
+    AccEcnOptionUse, Connection, EcnMode, HostModel, KeepAlive, MtuProbing, MtuProbingUse,
+    PacingUse, ReceiveBuffer, TcpConfig, TcpEvent,
 };
 use narrows_units::{Duration, Instant, Rng, Value};
 use narrows_wire::tcp::FastOpenCookie;
@@ -59,6 +59,30 @@ pub struct Player {
 /// A time such as `40ms`.
 fn duration(word: &str) -> Duration {
     Duration::parse(word).unwrap_or_else(|| panic!("`{word}` is no time"))
+}
+
+/// `off`, `black-hole` or `always`, then `KEY VALUE` of what is not as usual.
+fn mtu_probing(words: &str) -> MtuProbing {
+    let mut words = words.split_whitespace();
+    let mut probing = MtuProbing {
+        when: match words.next() {
+            Some("black-hole") => MtuProbingUse::BlackHole,
+            Some("always") => MtuProbingUse::Always,
+            _ => MtuProbingUse::Off,
+        },
+        ..MtuProbing::default()
+    };
+    while let (Some(key), Some(value)) = (words.next(), words.next()) {
+        let number = || value.parse().unwrap();
+        match key {
+            "base" => probing.base_mss = number(),
+            "floor" => probing.floor = number(),
+            "threshold" => probing.threshold = number(),
+            "interval" => probing.interval = duration(value),
+            _ => panic!("mtu-probing {key}"),
+        }
+    }
+    probing
 }
 
 /// Bytes from hexadecimal digits.
@@ -230,6 +254,11 @@ impl Player {
             "user-timeout" => c.user_timeout = on.then(|| duration(value)),
             "max-rto" => c.max_rto = duration(value),
             "mtu" => c.mtu = value.parse().unwrap(),
+            "above-ip" => {
+                let ip = if c.local.is_ipv4() { 20 } else { 40 };
+                c.mtu = ip + value.parse::<u32>().unwrap();
+            }
+            "mtu-probing" => c.host.mtu_probing = mtu_probing(value),
             "tolerance" => self.tolerance = duration(value),
             k => panic!("{}: set {k}", self.place),
         }

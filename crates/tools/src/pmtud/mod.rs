@@ -13,10 +13,10 @@ use narrows_results::Error;
 use narrows_scenario::Refusal;
 
 pub use arena::Arena;
-pub use narrows_pmtud::{SEARCHES, Search, ServerSettings};
+pub use narrows_pmtud::{SEARCHES, Search, ServerCounts, ServerSettings};
 pub use probe::{ProbeRequest, Progress, probe};
 pub use report::{PathMtu, ProbeStep, SearchResult};
-pub use serve::{ServeCounts, ServeRequest, serve};
+pub use serve::{ServeRequest, serve};
 
 /// The port of a server, unless another is named: the number of the RFC.
 pub const PORT: u16 = 8899;

@@ -26,8 +26,8 @@ const LOOK: u64 = 100;
 const LONGEST_V4: usize = 65_507;
 const LONGEST_V6: usize = 65_487;
 
-/// What `--search all` tries: the seven, with the report's steps.
-const ALL: [&str; 8] = [
+/// What `--search all` tries: the seven, with the report's steps, and those of QUIC's stacks.
+const ALL: [&str; 13] = [
     "adaptive",
     "binary",
     "bisect",
@@ -36,6 +36,11 @@ const ALL: [&str; 8] = [
     "linear 80",
     "step 50",
     "step 1",
+    "quinn",
+    "s2n-quic",
+    "neqo",
+    "msquic",
+    "picoquic",
 ];
 
 /// What a client is to find out.

@@ -1,19 +1,17 @@
 //! The server.
 
-use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use narrows_linux::datagrams::{DatagramSocket, LARGEST};
 use narrows_linux::{Clock, random_bytes};
-use narrows_pmtud::{Server, ServerSettings};
+use narrows_pmtud::{Server, ServerCounts, ServerSettings};
 use narrows_results::Error;
 use narrows_scenario::Refusal;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::unistd::{User, geteuid};
-use serde::Serialize;
 
 use super::{PORT, socket_address, system};
 use crate::rights;
@@ -51,6 +49,7 @@ impl ServeRequest {
         for (option, rate) in [
             ("--per-client", settings.per_client),
             ("--in-all", settings.in_all),
+            ("--tokens", settings.tokens),
         ] {
             if rate == 0 {
                 let why = Refusal::new(option, "`0`", "1 and more datagrams a second");
@@ -69,42 +68,6 @@ impl ServeRequest {
     }
 }
 
-/// What a server has counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct ServeCounts {
-    /// Datagrams that came.
-    pub received: u64,
-    /// Tokens given.
-    pub welcomed: u64,
-    /// Probes answered.
-    pub answered: u64,
-    /// Datagrams that are no message of a client.
-    pub malformed: u64,
-    /// Probes without the token of their address.
-    pub unauthenticated: u64,
-    /// Beyond a rate.
-    pub limited: u64,
-    /// Answers that the first link did not take.
-    pub too_long: u64,
-}
-
-impl fmt::Display for ServeCounts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "{} datagrams came: {} tokens given, {} probes answered; not answered: {} that are no \
-             message, {} without a token, {} beyond the rates; {} answers too long for the first link",
-            self.received,
-            self.welcomed,
-            self.answered,
-            self.malformed,
-            self.unauthenticated,
-            self.limited,
-            self.too_long
-        )
-    }
-}
-
 /// Answers clients until `stop` is set; `ready` is called once it does.
 ///
 /// # Errors
@@ -113,7 +76,7 @@ pub fn serve(
     request: &ServeRequest,
     stop: &AtomicBool,
     ready: impl FnOnce(&[SocketAddr]),
-) -> Result<ServeCounts, Error> {
+) -> Result<ServerCounts, Error> {
     let mut sockets = Vec::new();
     let mut at = Vec::new();
     for address in &request.at {
@@ -141,11 +104,10 @@ pub fn serve(
     let mut server = Server::new(request.settings, key);
     let clock = Clock::starting_now();
     let mut room = vec![0; LARGEST];
-    let mut too_long = 0;
     ready(&at);
     while !stop.load(Ordering::SeqCst) {
         for socket in &sockets {
-            too_long += answer_all(&mut server, &clock, socket, &mut room);
+            answer_all(&mut server, &clock, socket, &mut room);
         }
         let files = sockets.iter();
         let mut files: Vec<_> = files
@@ -156,26 +118,16 @@ pub fn serve(
             Err(error) => return Err(system("sockets cannot be waited for", error)),
         }
     }
-    let counts = server.counts();
-    Ok(ServeCounts {
-        received: counts.received,
-        welcomed: counts.welcomed,
-        answered: counts.answered,
-        malformed: counts.malformed,
-        unauthenticated: counts.unauthenticated,
-        limited: counts.limited,
-        too_long,
-    })
+    Ok(server.counts())
 }
 
-/// Answers what has come to a socket; how many answers the first link did not take.
-fn answer_all(server: &mut Server, clock: &Clock, socket: &DatagramSocket, room: &mut [u8]) -> u64 {
-    let mut too_long = 0;
+/// Answers what has come to a socket.
+fn answer_all(server: &mut Server, clock: &Clock, socket: &DatagramSocket, room: &mut [u8]) {
     for _ in 0..TURN {
         let got = match socket.receive(room) {
             Ok(Some(got)) => got,
             Ok(None) => continue,
-            Err(Errno::EAGAIN) => return too_long,
+            Err(Errno::EAGAIN) => return,
             // What ICMP says of an answer concerns its client alone.
             Err(_) => continue,
         };
@@ -184,10 +136,11 @@ fn answer_all(server: &mut Server, clock: &Clock, socket: &DatagramSocket, room:
         if let Some(answer) = server.receive(clock.now(), got.from.ip(), datagram, len) {
             let mut bytes = answer.bytes.to_vec();
             bytes.resize(usize::from(answer.len), 0);
-            too_long += u64::from(socket.send(got.from, 0, &bytes) == Err(Errno::EMSGSIZE));
+            if socket.send(got.from, 0, &bytes) == Err(Errno::EMSGSIZE) {
+                server.note_too_long();
+            }
         }
     }
-    too_long
 }
 
 /// Has nothing that only root may, now that the sockets are open.
