@@ -266,6 +266,7 @@ impl Kind for TraceSpec {
             wraps: false,
             sets_ecn: false,
             duplicates: false,
+            corrupts: false,
             mtu: None,
             tap: None,
             reports: Reports::Queue,
