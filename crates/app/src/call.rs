@@ -15,7 +15,7 @@ use narrows_units::{
 use narrows_wire::ip::Ecn;
 
 use crate::emodel::mos_of_window;
-use crate::kind::{Kind, Site, SiteEnd};
+use crate::kind::{Kind, Misfit, Site, SiteEnd};
 use crate::media::{MEDIA, Media};
 use crate::spec::{Carries, above_zero};
 
@@ -233,6 +233,10 @@ impl Kind for CallSpec {
             self.deadline.to_string(),
             self.window.to_string(),
         ]
+    }
+
+    fn misfit(&self) -> Option<Misfit> {
+        None
     }
 
     fn ends(&self, site: &Site) -> [Box<dyn App>; 2] {

@@ -17,7 +17,7 @@ use narrows_units::{
 };
 use narrows_wire::ip::Ecn;
 
-use crate::kind::{Kind, Site};
+use crate::kind::{Kind, Misfit, Site};
 use crate::spec::{Carries, above_zero};
 
 /// The MTU of an Ethernet interface in bytes (RFC 894).
@@ -262,6 +262,10 @@ impl Kind for PmtudSpec {
             or_word("never", self.timers.confirmation),
             self.timers.raise.to_string(),
         ]
+    }
+
+    fn misfit(&self) -> Option<Misfit> {
+        None
     }
 
     fn ends(&self, site: &Site) -> [Box<dyn App>; 2] {

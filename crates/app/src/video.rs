@@ -9,7 +9,7 @@ use narrows_wire::ip::Ecn;
 
 use crate::abr::{Chooser, LADDER, Ladder, RULES, Rule};
 use crate::exchange::{Ask, Exchanges, Over, Server};
-use crate::kind::{Kind, Site};
+use crate::kind::{Kind, Misfit, Site};
 use crate::spec::{Carries, above_zero};
 
 /// Bytes of a request (our choice): a GET with the headers that browsers send.
@@ -17,6 +17,11 @@ const REQUEST: u64 = 500;
 
 /// Video in a segment by default (our choice, as most services have it).
 const SEGMENT: Duration = Duration::from_secs(4);
+
+/// The shortest segment (our choice): shorter ones are chunks of it.
+const SHORTEST: Duration = Duration::from_millis(100);
+
+const SEGMENTS: &str = "100ms or more";
 
 /// Video that is held by default (dash.js `bufferTimeAtTopQuality`).
 const BUFFER: Duration = Duration::from_secs(30);
@@ -139,7 +144,7 @@ impl Kind for VideoSpec {
         Parameter::new(
             "segment TIME",
             ParameterKind::Time,
-            Duration::ALLOWED,
+            SEGMENTS,
             "4s",
             "Video in a segment",
         ),
@@ -148,7 +153,8 @@ impl Kind for VideoSpec {
             ParameterKind::Time,
             Duration::ALLOWED,
             "30s",
-            "Video that is held: the next segment is asked for when there is less",
+            "The next segment is asked for when less video than this is there: most that is held is \
+             this and a segment",
         ),
         Parameter::new(
             "startup TIME",
@@ -181,7 +187,9 @@ impl Kind for VideoSpec {
         match name {
             "ladder" => self.ladder = Ladder::parse(words)?,
             "rule" => self.rule = words.one_of(&RULES)?,
-            "segment" => self.segment = above_zero(words, Duration::as_nanos)?,
+            "segment" => {
+                self.segment = words.checked_value(SEGMENTS, |time| *time >= SHORTEST)?;
+            }
             "buffer" => self.buffer = above_zero(words, Duration::as_nanos)?,
             "startup" => self.startup = above_zero(words, Duration::as_nanos)?,
             _ => {
@@ -208,6 +216,13 @@ impl Kind for VideoSpec {
             self.startup.to_string(),
             pace.unwrap_or_else(|| "off".to_owned()),
         ]
+    }
+
+    fn misfit(&self) -> Option<Misfit> {
+        (self.startup > self.buffer).then(|| Misfit {
+            name: "startup",
+            allowed: format!("at most what `buffer` asks for, {}", self.buffer),
+        })
     }
 
     fn ends(&self, site: &Site) -> [Box<dyn App>; 2] {
@@ -415,7 +430,7 @@ impl Player {
         let rate = self.spec.ladder.rate(place);
         self.site.report(host, BITRATE, rate);
         let first = self.screen.shows == Shows::Nothing;
-        let enough = self.spec.startup.min(self.spec.buffer);
+        let enough = self.spec.startup;
         if self.screen.add(self.spec.segment, enough) && first {
             let start = now.since(self.site.start).as_nanos();
             self.site.report(host, START, start);
