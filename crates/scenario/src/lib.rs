@@ -27,6 +27,7 @@ mod document;
 mod draft;
 mod draw;
 pub mod endpoints;
+mod flent;
 mod glob;
 mod load;
 mod lone_link;
@@ -54,6 +55,7 @@ pub use campaign::{
 pub use check::model::host_model_words;
 pub use document::schema;
 pub use draft::Draft;
+pub use flent::{FLENT_TESTS, FlentFlow, FlentProbe, FlentTest};
 pub use glob::Glob;
 pub use load::{FileKind, Loaded, load};
 pub use lone_link::lone_link;

@@ -289,7 +289,7 @@ fn a_line_says_an_application_with_its_parameters_and_transport() {
     let words = |all: &[&str]| all.iter().map(|w| (*w).to_owned()).collect::<Vec<_>>();
     let of = |app: &str| {
         let links = words(&["rate 10Mbit"]);
-        Draft::with_apps(&links, &[], &words(&[app])).and_then(|draft| draft.check())
+        Draft::with_apps(&links, &[], &words(&[app]), None).and_then(|draft| draft.check())
     };
     let plan = of("api: request request 1Kb response 1Mb arrivals poisson 20ms cc prague start 1s");
     let app = &plan.expect("a plan").apps[0];

@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::app::App;
+use super::flent::Test;
 use super::leaf::{
     Besides, Choices, Element, Grammar, Name, OneOf, Scalar, Spelled, Whole, Words, grammar,
 };
@@ -73,6 +74,8 @@ pub(crate) struct Scenario {
     /// Flows.
     #[serde(default)]
     pub(crate) flow: Vec<At<Flow>>,
+    /// One of Flent's tests: its flows and probes, beside those that are written.
+    pub(crate) test: Optional<Test>,
     /// Measurement signals in the packets of flows.
     #[serde(default)]
     pub(crate) mark: Vec<At<Mark>>,
