@@ -5,11 +5,16 @@ use std::fmt;
 use narrows_units::{Duration, Instant, Rng, Word, WordError, Words};
 
 use crate::draw::exponential;
-use crate::spec::above_zero;
 
 /// Beginnings in a row of an application that is late, before others have their turn (our
 /// choice).
 pub(crate) const BURST: u32 = 64;
+
+/// The shortest time between beginnings (our choice): a hundred thousand a second are more than
+/// a run has the memory for, if they do not end.
+pub(crate) const SHORTEST: Duration = Duration::from_micros(10);
+
+const ALLOWED: &str = "10us or more";
 
 /// The times between beginnings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,14 +29,15 @@ impl Arrivals {
     /// Those that begin with `word`, which was taken from `words`; `None` if none do.
     ///
     /// # Errors
-    /// If what follows is no time.
+    /// If what follows is no time, or one that is too short.
     pub(crate) fn begun(word: Word<'_>, words: &mut Words<'_>) -> Result<Option<Self>, WordError> {
         let of = match word.text {
             "every" => Self::Every,
             "poisson" => Self::Poisson,
             _ => return Ok(None),
         };
-        above_zero(words, Duration::as_nanos).map(|time| Some(of(time)))
+        let time = words.checked_value(ALLOWED, |time: &Duration| *time >= SHORTEST)?;
+        Ok(Some(of(time)))
     }
 
     fn after(self, rng: &mut Rng) -> Duration {

@@ -10,6 +10,15 @@ use narrows_wire::ip::Ecn;
 
 use crate::spec::Carries;
 
+/// A parameter whose value does not go with those of others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Misfit {
+    /// Its name.
+    pub name: &'static str,
+    /// What it would have to be.
+    pub allowed: String,
+}
+
 /// One end of an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SiteEnd {
@@ -105,6 +114,9 @@ pub(crate) trait Kind: Clone + PartialEq + fmt::Debug + Default {
     /// The value of each parameter in words, in the order of [`PARAMETERS`](Self::PARAMETERS).
     fn values(&self) -> Vec<String>;
 
+    /// The first parameter that does not go with the others.
+    fn misfit(&self) -> Option<Misfit>;
+
     /// The applications at `from` and at `to`.
     fn ends(&self, site: &Site) -> [Box<dyn App>; 2];
 }
@@ -182,6 +194,11 @@ macro_rules! apps {
 
             fn values(&self) -> Vec<String> {
                 match self { $(Self::$name(k) => $crate::kind::Kind::values(k),)+ }
+            }
+
+            /// The first parameter that does not go with the others.
+            pub fn misfit(&self) -> Option<Misfit> {
+                match self { $(Self::$name(k) => $crate::kind::Kind::misfit(k),)+ }
             }
 
             /// The applications at the end that begins and at the one that answers.

@@ -46,7 +46,7 @@ pub use account::FlowAccount;
 pub use call::CallSpec;
 pub use flow::{DatagramSink, DatagramSource, End, Sink, Source};
 pub use generator::{Generator, Want};
-pub use kind::{Delivery, Site, SiteEnd};
+pub use kind::{Delivery, Misfit, Site, SiteEnd};
 pub use pmtud::PmtudSpec;
 pub use prober::{Prober, Responder};
 pub use relay::Relay;

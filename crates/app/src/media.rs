@@ -24,6 +24,12 @@ const SMALLEST: u64 = 64;
 /// captures), payload over UDP.
 const VIDEO_RATE: Rate = Rate::from_bits(2_300_000);
 
+/// The highest bit rate (our choice): that of uncompressed pictures of 4K.
+const FASTEST: Rate = Rate::from_mbit(10_000);
+
+/// Most packets of a frame, which has their numbers in 16 bits.
+const MOST_PACKETS: u64 = 1 << 16;
+
 /// Frames a second by default: what webcams give.
 const FPS: u32 = 30;
 
@@ -82,7 +88,10 @@ impl Media {
         while let Some(key) = words.peek() {
             words.take();
             match key.text {
-                "rate" => video.rate = above_zero(words, Rate::as_bits)?,
+                "rate" => {
+                    let fits = |rate: &Rate| (1..=FASTEST.as_bits()).contains(&rate.as_bits());
+                    video.rate = words.checked_value("above zero, up to 10Gbit", fits)?;
+                }
                 "fps" => {
                     video.fps = words.checked_value("1 to 240", |n| (1..=240).contains(n))?;
                 }
@@ -97,6 +106,12 @@ impl Media {
         if least < SMALLEST {
             let found = format!("frames of {least} bytes");
             let allowed = format!("a rate that gives each frame at least {SMALLEST} bytes");
+            return Err(WordError::new(word.span(), found, allowed));
+        }
+        let most = video.total(1);
+        if most > MOST_PACKETS * PACKET {
+            let found = format!("key frames of {most} bytes");
+            let allowed = format!("key frames of at most {} bytes", MOST_PACKETS * PACKET);
             return Err(WordError::new(word.span(), found, allowed));
         }
         Ok(Self::Video(video))
@@ -242,6 +257,8 @@ mod tests {
             ("video times 0", "0"),
             ("video 2Mbit", "2Mbit"),
             ("video rate 1Kbit", "video"),
+            ("video rate 1000Gbit", "1000Gbit"),
+            ("video rate 10Gbit fps 1 times 100", "video"),
         ] {
             let error = Media::parse(&mut Words::new(line)).expect_err(line);
             assert_eq!(&line[error.span.clone()], at, "{line}: {error}");

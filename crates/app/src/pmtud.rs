@@ -17,7 +17,7 @@ use narrows_units::{
 };
 use narrows_wire::ip::Ecn;
 
-use crate::kind::{Delivery, Kind, Site};
+use crate::kind::{Delivery, Kind, Misfit, Site};
 use crate::spec::{Carries, above_zero};
 
 /// The MTU of an Ethernet interface in bytes (RFC 894).
@@ -272,6 +272,10 @@ impl Kind for PmtudSpec {
             or_word("never", self.timers.confirmation),
             self.timers.raise.to_string(),
         ]
+    }
+
+    fn misfit(&self) -> Option<Misfit> {
+        None
     }
 
     fn ends(&self, site: &Site) -> [Box<dyn App>; 2] {

@@ -13,7 +13,7 @@ use narrows_wire::ip::Ecn;
 
 use crate::arrivals::{Arrivals, BURST, Timetable};
 use crate::exchange::{Ask, Exchanges, Over, Server};
-use crate::kind::{Delivery, Kind, Site};
+use crate::kind::{Delivery, Kind, Misfit, Site};
 use crate::spec::{Carries, above_zero};
 
 /// Bytes of a request by default (our choice): a GET with the headers that browsers send.
@@ -194,6 +194,10 @@ impl Kind for RequestSpec {
             self.arrivals.to_string(),
             word_for(&CONNECTIONS, &self.connection).to_owned(),
         ]
+    }
+
+    fn misfit(&self) -> Option<Misfit> {
+        None
     }
 
     fn ends(&self, site: &Site) -> [Box<dyn App>; 2] {

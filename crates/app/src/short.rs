@@ -9,9 +9,9 @@ use narrows_units::{
 };
 use narrows_wire::ip::Ecn;
 
-use crate::arrivals::{Arrivals, BURST, Timetable};
+use crate::arrivals::{Arrivals, BURST, SHORTEST, Timetable};
 use crate::exchange::{Ask, Exchanges, Over, Server};
-use crate::kind::{Delivery, Kind, Site};
+use crate::kind::{Delivery, Kind, Misfit, Site};
 use crate::sizes::{SIZES, Sizes};
 use crate::spec::{Carries, above_zero};
 
@@ -126,15 +126,22 @@ impl Begin {
         arrivals.map(Self::At).ok_or_else(|| word.refused(ARRIVALS))
     }
 
+    /// The mean time between flows of these sizes.
+    fn interval(self, sizes: &Sizes) -> Duration {
+        match self {
+            Self::At(Arrivals::Every(time) | Arrivals::Poisson(time)) => time,
+            Self::Load(rate) => {
+                let seconds = sizes.mean() * 8.0 / rate.as_bits() as f64;
+                Duration::from_nanos(libm::round(seconds * 1e9).max(1.0) as u64)
+            }
+        }
+    }
+
     /// The times between flows of these sizes.
     fn arrivals(self, sizes: &Sizes) -> Arrivals {
         match self {
             Self::At(arrivals) => arrivals,
-            Self::Load(rate) => {
-                let seconds = sizes.mean() * 8.0 / rate.as_bits() as f64;
-                let nanos = libm::round(seconds * 1e9).max(1.0);
-                Arrivals::Poisson(Duration::from_nanos(nanos as u64))
-            }
+            Self::Load(_) => Arrivals::Poisson(self.interval(sizes)),
         }
     }
 }
@@ -251,6 +258,22 @@ impl Kind for ShortSpec {
             word_for(&DIRECTIONS, &self.direction).to_owned(),
             ideal.unwrap_or_else(|| "off".to_owned()),
         ]
+    }
+
+    fn misfit(&self) -> Option<Misfit> {
+        let Begin::Load(_) = self.begin else {
+            return None;
+        };
+        let mean = self.sizes.mean();
+        let most = mean * 8.0 / SHORTEST.as_secs_f64();
+        let too_often = self.begin.interval(&self.sizes) < SHORTEST;
+        too_often.then(|| Misfit {
+            name: "arrivals",
+            allowed: format!(
+                "a load below {}, at which flows of {mean:.0} bytes begin every {SHORTEST}",
+                Rate::from_bits(most as u64)
+            ),
+        })
     }
 
     fn ends(&self, site: &Site) -> [Box<dyn App>; 2] {

@@ -5,7 +5,7 @@ use std::fmt;
 use narrows_units::{Bytes, Rng, Value, WordError, Words};
 
 use crate::draw::normal;
-use crate::spec::above_zero;
+use crate::exchange::Ask;
 
 /// The largest spread of a log-normal distribution that is taken, in natural logarithms (our
 /// choice): a few draws of a wider one are all of its bytes.
@@ -13,6 +13,11 @@ const WIDEST: f64 = 4.0;
 
 /// The largest size that is drawn, in bytes (our choice): no run carries more.
 const LARGEST: f64 = 1e12;
+
+/// The smallest size, in bytes: that of a request that says for how many it asks.
+const SMALLEST: u64 = Ask::LEN;
+
+const ALLOWED: &str = "a size of at least 24 bytes";
 
 /// The words of sizes.
 pub(crate) const SIZES: &str = "constant BYTES, lognormal median BYTES sigma NUMBER, \
@@ -81,8 +86,8 @@ impl Sizes {
     }
 
     fn cdf(words: &mut Words<'_>) -> Result<Self, WordError> {
-        const POINT: &str = "BYTES:PART with both no smaller than in the point before, \
-                             and PART 1 in the last";
+        const POINT: &str = "BYTES:PART with at least 24 bytes, both no smaller than in the point \
+                             before, and PART 1 in the last";
         let mut points: Vec<(u64, f64)> = Vec::new();
         while points.last().is_none_or(|last| last.1 < 1.0) {
             let word = words.needed(POINT)?;
@@ -90,7 +95,7 @@ impl Sizes {
                 .text
                 .split_once(':')
                 .and_then(|(size, part)| Some((Bytes::parse(size)?.get(), f64::parse(part)?)));
-            let before = points.last().copied().unwrap_or((1, 0.0));
+            let before = points.last().copied().unwrap_or((SMALLEST, 0.0));
             let follows = |p: &(u64, f64)| p.0 >= before.0 && p.1 >= before.1 && p.1 <= 1.0;
             points.push(point.filter(follows).ok_or_else(|| word.refused(POINT))?);
         }
@@ -135,7 +140,7 @@ impl Sizes {
             Self::Constant(size) => *size,
             Self::LogNormal { sigma, .. } => {
                 let size = self.median() * libm::exp(sigma * normal(rng));
-                libm::round(size.clamp(1.0, LARGEST)) as u64
+                libm::round(size.clamp(SMALLEST as f64, LARGEST)) as u64
             }
             Self::List(sizes) => {
                 let at = rng.below(u32::try_from(sizes.len()).unwrap_or(u32::MAX));
@@ -161,7 +166,8 @@ fn at_part(points: &[(u64, f64)], part: f64) -> u64 {
 }
 
 fn size(words: &mut Words<'_>) -> Result<u64, WordError> {
-    Ok(above_zero::<Bytes>(words, |b| b.get())?.get())
+    let size: Bytes = words.checked_value(ALLOWED, |size: &Bytes| size.get() >= SMALLEST)?;
+    Ok(size.get())
 }
 
 impl fmt::Display for Sizes {
@@ -290,6 +296,10 @@ mod tests {
             ("cdf 1000:0.5 2000:0.4", "2000:0.4"),
             ("cdf 1000:1.5", "1000:1.5"),
             ("cdf 0:0 1000:1", "0:0"),
+            ("constant 23", "23"),
+            ("list 24 2 30", "2"),
+            ("lognormal mean 23b sigma 1", "23b"),
+            ("cdf 23:0.1 1000:1", "23:0.1"),
         ] {
             let error = Sizes::parse(&mut Words::new(line)).expect_err(line);
             assert_eq!(&line[error.span.clone()], at, "{line}: {error}");

@@ -62,6 +62,11 @@ const DEFAULT_SIZE: u32 = 1_472;
 /// Payload that fits a datagram over IPv4: 65535 − 20 − 8 bytes.
 const MAX_SIZE: u32 = 65_507;
 
+/// The shortest time between datagrams, and between writes (our choice): a run counts in
+/// nanoseconds, and 1472 bytes each 100 ns are 118 Gbit/s.
+const SHORTEST_GAP: Duration = Duration::from_nanos(100);
+const SHORTEST_WRITES: Duration = Duration::from_micros(1);
+
 const KINDS: &str = "bulk, bytes N, writes BYTES every TIME, cbr rate RATE [size BYTES], or \
                      poisson rate RATE [size BYTES]";
 
@@ -108,7 +113,7 @@ impl WritesSpec {
         if !words.take_if("every") {
             return Err(words.needed("every TIME")?.refused("every TIME"));
         }
-        let every = above_zero(words, Duration::as_nanos)?;
+        let every = words.checked_value("1us or more", |time| *time >= SHORTEST_WRITES)?;
         Ok(Self { bytes, every })
     }
 }
@@ -116,9 +121,13 @@ impl WritesSpec {
 impl DatagramSpec {
     fn parse(words: &mut Words<'_>) -> Result<Self, WordError> {
         let (mut rate, mut size) = (None, DEFAULT_SIZE);
+        let mut rate_at = 0..0;
         while let Some(word) = words.take() {
             match word.text {
-                "rate" => rate = Some(above_zero(words, Rate::as_bits)?),
+                "rate" => {
+                    rate_at = words.peek().map_or(0..0, |word| word.span());
+                    rate = Some(above_zero(words, Rate::as_bits)?);
+                }
                 "size" => {
                     let allowed = format!("1 to {MAX_SIZE} bytes of payload");
                     size = words.checked_value(allowed, |n| (1..=MAX_SIZE).contains(n))?;
@@ -127,6 +136,12 @@ impl DatagramSpec {
             }
         }
         let rate = rate.ok_or_else(|| words.ended("rate RATE"))?;
+        let most = u64::from(size) * 8 * 1_000_000_000 / SHORTEST_GAP.as_nanos();
+        if rate.as_bits() > most {
+            let most = Rate::from_bits(most);
+            let allowed = format!("at most {most}, a datagram of {size} bytes each {SHORTEST_GAP}");
+            return Err(WordError::new(rate_at, format!("`{rate}`"), allowed));
+        }
         Ok(Self { rate, size })
     }
 }
@@ -207,6 +222,9 @@ mod tests {
             ("poisson every 1ms", "every"),
             ("cbr rate 1Mbit size 70000", "70000"),
             ("torrent", "torrent"),
+            ("writes 1000 every 1ns", "1ns"),
+            ("cbr rate 1Tbit", "1Tbit"),
+            ("poisson rate 1Gbit size 1", "1Gbit"),
         ] {
             let error = Traffic::parse(words).unwrap_err();
             assert_eq!(&words[error.span.clone()], at, "{words}: {error}");

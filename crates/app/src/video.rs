@@ -9,7 +9,7 @@ use narrows_wire::ip::Ecn;
 
 use crate::abr::{Chooser, LADDER, Ladder, RULES, Rule};
 use crate::exchange::{Ask, Exchanges, Over, Server};
-use crate::kind::{Delivery, Kind, Site};
+use crate::kind::{Delivery, Kind, Misfit, Site};
 use crate::spec::{Carries, above_zero};
 
 /// Bytes of a request (our choice): a GET with the headers that browsers send.
@@ -17,6 +17,11 @@ const REQUEST: u64 = 500;
 
 /// Video in a segment by default (our choice, as most services have it).
 const SEGMENT: Duration = Duration::from_secs(4);
+
+/// The shortest segment (our choice): shorter ones are chunks of it.
+const SHORTEST: Duration = Duration::from_millis(100);
+
+const SEGMENTS: &str = "100ms or more";
 
 /// Video that is held by default (dash.js `bufferTimeAtTopQuality`).
 const BUFFER: Duration = Duration::from_secs(30);
@@ -144,7 +149,7 @@ impl Kind for VideoSpec {
         Parameter::new(
             "segment TIME",
             ParameterKind::Time,
-            Duration::ALLOWED,
+            SEGMENTS,
             "4s",
             "Video in a segment",
         ),
@@ -153,7 +158,8 @@ impl Kind for VideoSpec {
             ParameterKind::Time,
             Duration::ALLOWED,
             "30s",
-            "Video that is held: the next segment is asked for when there is less",
+            "The next segment is asked for when less video than this is there: most that is held is \
+             this and a segment",
         ),
         Parameter::new(
             "startup TIME",
@@ -197,7 +203,9 @@ impl Kind for VideoSpec {
         match name {
             "ladder" => self.ladder = Ladder::parse(words)?,
             "rule" => self.rule = words.one_of(&RULES)?,
-            "segment" => self.segment = above_zero(words, Duration::as_nanos)?,
+            "segment" => {
+                self.segment = words.checked_value(SEGMENTS, |time| *time >= SHORTEST)?;
+            }
             "buffer" => self.buffer = above_zero(words, Duration::as_nanos)?,
             "startup" => self.startup = above_zero(words, Duration::as_nanos)?,
             _ => {
@@ -224,6 +232,13 @@ impl Kind for VideoSpec {
             self.startup.to_string(),
             pace.unwrap_or_else(|| "off".to_owned()),
         ]
+    }
+
+    fn misfit(&self) -> Option<Misfit> {
+        (self.startup > self.buffer).then(|| Misfit {
+            name: "startup",
+            allowed: format!("at most what `buffer` asks for, {}", self.buffer),
+        })
     }
 
     fn ends(&self, site: &Site) -> [Box<dyn App>; 2] {
@@ -437,7 +452,7 @@ impl Player {
         let rate = self.spec.ladder.rate(place);
         self.site.report(host, BITRATE, rate);
         let first = self.screen.shows == Shows::Nothing;
-        let enough = self.spec.startup.min(self.spec.buffer);
+        let enough = self.spec.startup;
         if self.screen.add(self.spec.segment, enough) && first {
             let start = now.since(self.site.start).as_nanos();
             self.site.report(host, START, start);
@@ -522,76 +537,4 @@ impl App for Player {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::kind::testing::{refused_at, with};
-
-    fn at(ms: u64) -> Instant {
-        Instant::ZERO + Duration::from_millis(ms)
-    }
-
-    fn ms(ms: u64) -> Duration {
-        Duration::from_millis(ms)
-    }
-
-    #[test]
-    fn what_is_not_there_in_time_is_a_stall_until_enough_is() {
-        let mut screen = Screen::new(at(0));
-        assert_eq!(screen.play(at(300)), Seen::default(), "nothing was begun");
-        assert!(!screen.add(ms(1_000), ms(2_000)));
-        assert!(screen.add(ms(1_000), ms(2_000)), "two seconds are enough");
-        assert_eq!(screen.runs_out(), Some(at(2_300)));
-        let played = |played| Seen {
-            played,
-            ..Seen::default()
-        };
-        assert_eq!(screen.play(at(2_200)), played(ms(1_900)));
-        assert_eq!(screen.buffer, ms(100));
-        let stall = screen.play(at(2_500));
-        assert_eq!((stall.stall, stall.still), (true, ms(200)));
-        assert_eq!(stall.played, ms(100));
-        let longer = screen.play(at(2_900));
-        assert_eq!((longer.stall, longer.still), (false, ms(400)));
-        assert!(!screen.add(ms(1_000), ms(2_000)), "one second is not");
-        assert_eq!(screen.runs_out(), None);
-        assert!(screen.add(ms(1_000), ms(2_000)));
-        assert_eq!(screen.play(at(3_000)), played(ms(100)));
-    }
-
-    #[test]
-    fn words_print_back() {
-        let mut spec = with(
-            "video",
-            &[
-                ("ladder", "1Mbit 3Mbit"),
-                ("rule", "bola"),
-                ("segment", "2s"),
-                ("buffer", "60s"),
-                ("startup", "500ms"),
-                ("pace", "1.25"),
-            ],
-        );
-        let words = "video ladder 1Mbit 3Mbit rule bola segment 2s buffer 60s startup 500ms \
-                     pace 1.25";
-        assert_eq!(spec.to_string(), words);
-        spec.set("pace", "off").expect("off");
-        assert!(spec.to_string().ends_with("pace off"));
-    }
-
-    #[test]
-    fn wrong_values_are_refused_at_their_place() {
-        refused_at(
-            "video",
-            &[
-                ("ladder", "best", "best"),
-                ("ladder", "2Mbit 1Mbit", "1Mbit"),
-                ("rule", "random", "random"),
-                ("segment", "0s", "0s"),
-                ("buffer", "0s", "0s"),
-                ("startup", "4", "4"),
-                ("pace", "0.5", "0.5"),
-                ("pace", "on", "on"),
-            ],
-        );
-    }
-}
+mod tests;

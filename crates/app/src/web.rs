@@ -9,7 +9,7 @@ use narrows_units::{Bytes, Duration, Instant, Parameter, ParameterKind, Value, W
 use narrows_wire::ip::Ecn;
 
 use crate::exchange::{Ask, Exchanges, Over, Server};
-use crate::kind::{Delivery, Kind, Site};
+use crate::kind::{Delivery, Kind, Misfit, Site};
 use crate::spec::{Carries, above_zero};
 
 /// Connections at a time by default: what browsers open to a host over HTTP/1.1.
@@ -177,7 +177,7 @@ impl Kind for WebSpec {
             PAGE,
             "desktop",
             "The objects of a page by levels, each of which is known when all of the one before \
-             is there. `desktop` is the median of HTTP Archive's Web Almanac 2024, 2652 kB in 71 \
+             is there. `desktop` is the median of HTTP Archive's Web Almanac 2024, 2.7 MB in 71 \
              objects on four levels (the levels are our choice)",
         ),
         Parameter::new(
@@ -233,6 +233,10 @@ impl Kind for WebSpec {
             self.connections.to_string(),
             self.think.to_string(),
         ]
+    }
+
+    fn misfit(&self) -> Option<Misfit> {
+        None
     }
 
     fn ends(&self, site: &Site) -> [Box<dyn App>; 2] {

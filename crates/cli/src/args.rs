@@ -71,15 +71,15 @@ pub enum ListFormat {
     Text,
     /// One JSON document.
     Json,
-    /// Of metrics, events, queues, elements and apps: what the guide has of them.
+    /// Of metrics, events, queues, elements, apps and tests: what the guide has of them.
     Markdown,
 }
 
 #[derive(Args, Debug)]
 pub struct List {
     /// `metrics` for what campaigns can measure; `events` for what a run reports; `queues`,
-    /// `elements` or `apps` for their parameters; otherwise the beginning of names
-    #[arg(value_name = "metrics|events|queues|elements|apps|PREFIX", add = completing(completion::listed))]
+    /// `elements`, `apps` or `tests` for their parameters; otherwise the beginning of names
+    #[arg(value_name = "metrics|events|queues|elements|apps|tests|PREFIX", add = completing(completion::listed))]
     pub what: Option<String>,
     /// How to print it
     #[arg(long, value_enum, default_value_t)]
@@ -88,10 +88,10 @@ pub struct List {
 
 #[derive(Args, Debug)]
 pub struct Show {
-    /// An entry of the catalogue, or a file; or `queue`, `element` or `app` before a name
+    /// An entry of the catalogue, or a file; or `queue`, `element`, `app` or `test` before a name
     #[arg(value_name = "NAME|FILE", add = completing(completion::shown))]
     pub name: String,
-    /// Which queue, element or application: its parameters
+    /// Which queue, element, application or test: its parameters
     #[arg(value_name = "NAME", conflicts_with = "sets", add = completing(completion::kinds))]
     pub which: Option<String>,
     /// Set a value first, by name: link/access/up/bottleneck='rate 20Mbit queue dualpi2'
@@ -131,8 +131,8 @@ impl EngineName {
 A download beside an upload: --flow cubic --flow 'down: cubic from server to client'")]
 pub struct Run {
     /// A scenario's file, or its name in the catalogue
-    #[arg(value_name = "FILE|NAME", required_unless_present_any = ["link", "up", "down", "flows", "apps"],
-        conflicts_with_all = ["link", "up", "down", "flows", "apps"], add = completing(completion::scenarios))]
+    #[arg(value_name = "FILE|NAME", required_unless_present_any = ["link", "up", "down", "flows", "apps", "test"],
+        conflicts_with_all = ["link", "up", "down", "flows", "apps", "test"], add = completing(completion::scenarios))]
     pub name: Option<String>,
     #[command(flatten)]
     pub links: PathElements,
@@ -144,6 +144,10 @@ pub struct Run {
     /// (`narrows list apps`); from client to server
     #[arg(long = "app", value_name = "APP", add = completing(completion::apps))]
     pub apps: Vec<String>,
+    /// One of Flent's tests: rrul, tcp_8up, … [cc CONTROL] [streams N] … (`narrows list tests`);
+    /// the run lasts 70 s
+    #[arg(long, value_name = "TEST", add = completing(completion::tests))]
+    pub test: Option<String>,
     /// Write the scenario to a file, as it is run
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,

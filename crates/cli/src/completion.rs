@@ -94,7 +94,10 @@ pub fn entries(typed: &OsStr) -> Vec<CompletionCandidate> {
 
 /// What `narrows list` takes.
 pub fn listed(typed: &OsStr) -> Vec<CompletionCandidate> {
-    let mut all = beginning(["apps", "elements", "events", "metrics", "queues"], typed);
+    let mut all = beginning(
+        ["apps", "elements", "events", "metrics", "queues", "tests"],
+        typed,
+    );
     all.extend(of_catalogue(typed, None));
     all
 }
@@ -102,19 +105,24 @@ pub fn listed(typed: &OsStr) -> Vec<CompletionCandidate> {
 /// What `narrows show` takes.
 pub fn shown(typed: &OsStr) -> Vec<CompletionCandidate> {
     let mut all = entries(typed);
-    all.extend(beginning(["app", "element", "queue"], typed));
+    all.extend(beginning(["app", "element", "queue", "test"], typed));
     all
 }
 
-/// The applications, queues and elements that `narrows show` takes after that word.
+/// The applications, queues, elements and tests that `narrows show` takes after that word.
 pub fn kinds(typed: &OsStr) -> Vec<CompletionCandidate> {
-    let kinds = ["app", "element", "queue"];
+    let kinds = ["app", "element", "queue", "test"];
     beginning(kinds.into_iter().flat_map(words::names), typed)
 }
 
 /// The applications that `--app` begins with.
 pub fn apps(typed: &OsStr) -> Vec<CompletionCandidate> {
     beginning(words::names("app"), typed)
+}
+
+/// The tests that `--test` begins with.
+pub fn tests(typed: &OsStr) -> Vec<CompletionCandidate> {
+    beginning(words::names("test"), typed)
 }
 
 /// The congestion controls that a flow begins with.

@@ -190,6 +190,7 @@ impl Kind for BySpec {
             wraps: false,
             sets_ecn: self.any(|inner| inner.sets_ecn),
             duplicates: self.any(|inner| inner.duplicates),
+            corrupts: self.any(|inner| inner.corrupts),
             mtu: None,
             tap: None,
             reports: Reports::Packets,

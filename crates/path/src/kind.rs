@@ -77,6 +77,8 @@ pub struct Facts<'a> {
     pub sets_ecn: bool,
     /// Whether it sends packets more than once.
     pub duplicates: bool,
+    /// Whether it changes bits of packets that no checksum knows of.
+    pub corrupts: bool,
     /// The longest packet that it passes, if that is what it is for.
     pub mtu: Option<MtuSpec>,
     /// The observation point that it is, by name.
@@ -159,6 +161,8 @@ mod tests {
             "rate" => "rate 1Mbit",
             "rate trace" => "rate trace a.csv",
             "netem" => "netem delay 10ms 1ms reorder 1%",
+            "wifi" => "wifi mcs 7",
+            "netem trace" => "netem trace a.csv",
             "remark" => "remark",
             "by" => "by dscp cs1 ()",
             "police" => "police rate 1Mbit burst 10kb",
@@ -230,7 +234,7 @@ mod tests {
             ),
             (
                 "netem x",
-                "delay, distribution, ordered, loss, ecn, duplicate, reorder, gap, slot or limit",
+                "delay, distribution, ordered, loss, ecn, duplicate, corrupt, reorder, gap, slot or limit",
             ),
         ] {
             assert_eq!(

@@ -46,6 +46,7 @@ mod trace;
 mod tunnel;
 mod waiting;
 pub mod wakes;
+mod wifi;
 
 pub use by::{ByClass, ByKey, BySpec, FieldClassifier};
 pub use codepoint::{Dscp, EcnWord};
@@ -53,7 +54,7 @@ pub use kind::{Facts, LimitedLink, LinkRate, NamesFile, Reports};
 pub use mmb::MmbSpec;
 pub use mtu::{Mtu, MtuSpec};
 pub use nat::{Nat, NatSpec};
-pub use netem::{Netem, NetemSpec};
+pub use netem::{DelayTraceSpec, Netem, NetemSpec};
 pub use percent::Percent;
 pub use police::{Police, PoliceSpec};
 pub use rate::{DEFAULT_OVERHEAD, RateLink, RateSpec};
@@ -66,14 +67,19 @@ pub use switch::{Switch, SwitchSpec};
 pub use tap::{Tap, TapSpec};
 pub use trace::{OPPORTUNITY, Trace, TraceError, TraceLink, TraceSpec};
 pub use tunnel::{Encapsulation, Tunnel, TunnelSpec, TunnelWords};
+pub use wifi::{WifiLink, WifiSpec};
 
 elements! {
     /// A link of limited rate with a queue in front of it.
     "rate" => Rate(RateSpec),
     /// A link whose rate a recording gives.
     "trace" => Trace(TraceSpec);
-    /// Delay, jitter, loss, reordering, duplication, slots.
-    "netem" => Netem(NetemSpec);
+    /// A Wi-Fi station that sends aggregates of what waits.
+    "wifi" => Wifi(WifiSpec);
+    /// Delay, jitter, loss, reordering, duplication, corruption, slots.
+    "netem" => Netem(NetemSpec),
+    /// A delay that a recording gives.
+    "trace" => DelayTrace(DelayTraceSpec);
     /// Sets DSCP or ECN.
     "remark" => Remark(RemarkSpec);
     /// Different boxes by DSCP or ECN.

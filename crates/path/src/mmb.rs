@@ -132,6 +132,7 @@ impl Kind for MmbSpec {
             wraps: false,
             sets_ecn: self.sets_ecn(),
             duplicates: false,
+            corrupts: false,
             mtu: None,
             tap: None,
             reports: Reports::Packets,

@@ -142,6 +142,7 @@ impl Kind for MtuSpec {
             wraps: false,
             sets_ecn: false,
             duplicates: false,
+            corrupts: false,
             mtu: Some(*self),
             tap: None,
             reports: Reports::Packets,

@@ -78,6 +78,7 @@ impl Kind for NatSpec {
             wraps: false,
             sets_ecn: false,
             duplicates: false,
+            corrupts: false,
             mtu: None,
             tap: None,
             reports: Reports::Packets,

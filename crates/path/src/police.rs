@@ -105,6 +105,7 @@ impl Kind for PoliceSpec {
             wraps: false,
             sets_ecn: false,
             duplicates: false,
+            corrupts: false,
             mtu: None,
             tap: None,
             reports: Reports::Packets,

@@ -162,6 +162,7 @@ impl Kind for RateSpec {
             wraps: false,
             sets_ecn: false,
             duplicates: false,
+            corrupts: false,
             mtu: None,
             tap: None,
             reports: Reports::Queue,

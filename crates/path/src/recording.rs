@@ -41,38 +41,12 @@ impl Rates {
     /// # Errors
     /// The first line that is not what it has to be.
     pub fn parse(bytes: &[u8]) -> Result<Self, TraceError> {
-        let wrong = |line: usize, what: String| Err(TraceError { line, what });
-        let text = String::from_utf8_lossy(bytes);
-        let mut lines = text.lines().enumerate();
-        let header = lines.next().map_or("", |(_, header)| header.trim());
-        if header != HEADER {
-            let found = shown(header);
-            return wrong(1, format!("found `{found}`, but `{HEADER}` is wanted"));
-        }
-        let mut steps: Vec<(Instant, Rate)> = Vec::new();
-        for (index, text) in lines {
-            let line = index + 1;
-            let Some((at, rate)) = step(text) else {
-                let allowed = format!(
-                    "seconds up to {LATEST_S} and Mbit/s up to {HIGHEST_MBIT}, such as `1.5,20`, \
-                     are wanted"
-                );
-                return wrong(line, format!("found `{}`, but {allowed}", shown(text)));
-            };
-            match steps.last() {
-                None if at != Instant::ZERO => {
-                    return wrong(line, format!("found {at}, but the first time is 0"));
-                }
-                Some((last, _)) if at <= *last => {
-                    return wrong(line, format!("found {at} after {last}, but times rise"));
-                }
-                _ => steps.push((at, rate)),
-            }
-        }
-        match steps.is_empty() {
-            true => wrong(2, "found no time and rate".to_owned()),
-            false => Ok(Self::new(steps)),
-        }
+        let wanted = format!("Mbit/s up to {HIGHEST_MBIT}, such as `1.5,20`,");
+        let rate = |text: &str| {
+            let mbit = number(text, HIGHEST_MBIT)?;
+            Some(Rate::from_bits(libm::round(mbit * 1e6) as u64))
+        };
+        steps(bytes, HEADER, &wanted, rate).map(Self::new)
     }
 
     /// The rates at so much of what they are.
@@ -115,19 +89,57 @@ impl Rates {
     }
 }
 
-/// `1.5,20`.
-fn step(line: &str) -> Option<(Instant, Rate)> {
-    let (time, rate) = line.split_once(',')?;
-    let number = |text: &str, most: f64| {
-        let number: f64 = text.trim().parse().ok()?;
-        (0.0..=most).contains(&number).then_some(number)
+/// Reads a recording as CSV: the line `header`, then in each line a time and what `value` reads,
+/// which holds from then on. `wanted` is what that may be, for errors.
+///
+/// # Errors
+/// The first line that is not what it has to be.
+pub(crate) fn steps<T>(
+    bytes: &[u8],
+    header: &str,
+    wanted: &str,
+    value: impl Fn(&str) -> Option<T>,
+) -> Result<Vec<(Instant, T)>, TraceError> {
+    let wrong = |line: usize, what: String| Err(TraceError { line, what });
+    let text = String::from_utf8_lossy(bytes);
+    let mut lines = text.lines().enumerate();
+    let first = lines.next().map_or("", |(_, first)| first.trim());
+    if first != header {
+        let found = shown(first);
+        return wrong(1, format!("found `{found}`, but `{header}` is wanted"));
+    }
+    let step = |line: &str| {
+        let (time, rest) = line.split_once(',')?;
+        let nanos = libm::round(number(time, LATEST_S)? * 1e9);
+        Some((Instant::from_nanos(nanos as u64), value(rest)?))
     };
-    let nanos = libm::round(number(time, LATEST_S)? * 1e9);
-    let bits = libm::round(number(rate, HIGHEST_MBIT)? * 1e6);
-    Some((
-        Instant::from_nanos(nanos as u64),
-        Rate::from_bits(bits as u64),
-    ))
+    let mut steps: Vec<(Instant, T)> = Vec::new();
+    for (index, text) in lines {
+        let line = index + 1;
+        let Some((at, value)) = step(text) else {
+            let allowed = format!("seconds up to {LATEST_S} and {wanted} are wanted");
+            return wrong(line, format!("found `{}`, but {allowed}", shown(text)));
+        };
+        match steps.last() {
+            None if at != Instant::ZERO => {
+                return wrong(line, format!("found {at}, but the first time is 0"));
+            }
+            Some((last, _)) if at <= *last => {
+                return wrong(line, format!("found {at} after {last}, but times rise"));
+            }
+            _ => steps.push((at, value)),
+        }
+    }
+    match steps.is_empty() {
+        true => wrong(2, "found no line behind the first".to_owned()),
+        false => Ok(steps),
+    }
+}
+
+/// A number from zero to `most`.
+pub(crate) fn number(text: &str, most: f64) -> Option<f64> {
+    let number: f64 = text.trim().parse().ok()?;
+    (0.0..=most).contains(&number).then_some(number)
 }
 
 /// The beginning of a line, for errors.
@@ -225,6 +237,8 @@ mod tests {
             ("time_s,rate_mbit\n0.1,1\n", 2),
             ("time_s,rate_mbit\n0,1\n2,3\n2,4\n", 4),
             ("time_s,rate_mbit\n0,1\n1,-4\n", 3),
+            ("time_s,rate_mbit\n0,1\n-1,4\n", 3),
+            ("time_s,rate_mbit\r\n0,1\r\n2,3\r\n1,4\r\n", 4),
             ("time_s,rate_mbit\n0,1\n1,nan\n", 3),
             ("time_s,rate_mbit\n0,1\n1,1e9\n", 3),
             ("time_s,rate_mbit\n0,1\n1e12,1\n", 3),

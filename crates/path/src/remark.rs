@@ -110,6 +110,7 @@ impl Kind for RemarkSpec {
             wraps: false,
             sets_ecn: self.ecn.is_some(),
             duplicates: false,
+            corrupts: false,
             mtu: None,
             tap: None,
             reports: Reports::Packets,

@@ -57,6 +57,7 @@ impl Kind for TapSpec {
             wraps: false,
             sets_ecn: false,
             duplicates: false,
+            corrupts: false,
             mtu: None,
             tap: Some(&self.name),
             reports: Reports::Nothing,

@@ -56,6 +56,8 @@ pub struct Bench {
     /// Arrival order number (the packet's `scratch`), time of leaving, traffic
     /// class.
     pub left: Vec<(u64, Instant, u8)>,
+    /// What each of them held, without its tail of zeros.
+    pub contents: Vec<Vec<u8>>,
     sent: Vec<(Port, Box<Packet>)>,
     next: u64,
 }
@@ -93,6 +95,7 @@ impl Bench {
             pool: PacketPool::new(),
             record: Record::default(),
             left: Vec::new(),
+            contents: Vec::new(),
             sent: Vec::new(),
             next: 0,
         }
@@ -146,6 +149,7 @@ impl Bench {
         for (_, packet) in self.sent.drain(..) {
             let class = ip::traffic_class(&packet.bytes);
             self.left.push((packet.born.as_nanos(), now, class));
+            self.contents.push(packet.bytes.clone());
             self.pool.give(packet);
         }
     }

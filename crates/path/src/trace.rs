@@ -267,6 +267,7 @@ impl Kind for TraceSpec {
             wraps: false,
             sets_ecn: false,
             duplicates: false,
+            corrupts: false,
             mtu: None,
             tap: None,
             reports: Reports::Queue,

@@ -45,17 +45,23 @@ impl Draft {
     /// If there is no link or no flow. What is wrong in the words is refused by
     /// [`check`](Self::check).
     pub fn from_words(links: &[String], flows: &[String]) -> Result<Self, Refusal> {
-        crate::oneline::draft(links, flows, &[])
+        crate::oneline::draft(links, flows, &[], None)
     }
 
-    /// The same with applications. Each of `apps` is the kind of one, with `name:` before it
-    /// and keys of `[[app]]` and of its kind after it if wanted: `api: request response 1Mb
-    /// arrivals poisson 50ms cc prague`.
+    /// The same with applications and one of Flent's tests. Each of `apps` is the kind of one,
+    /// with `name:` before it and keys of `[[app]]` and of its kind after it if wanted: `api:
+    /// request response 1Mb arrivals poisson 50ms cc prague`. `test` is a test's name, and keys of
+    /// `[test]` after it if wanted: `rrul cc prague`; the run then lasts 70 s.
     ///
     /// # Errors
-    /// If there is no link, or neither a flow nor an application.
-    pub fn with_apps(links: &[String], flows: &[String], apps: &[String]) -> Result<Self, Refusal> {
-        crate::oneline::draft(links, flows, apps)
+    /// If there is no link, or neither a flow, an application nor a test.
+    pub fn with_apps(
+        links: &[String],
+        flows: &[String],
+        apps: &[String],
+        test: Option<&str>,
+    ) -> Result<Self, Refusal> {
+        crate::oneline::draft(links, flows, apps, test)
     }
 
     /// Sets one value by name, as `--set` does: `duration=10s`,

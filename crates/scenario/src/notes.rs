@@ -6,7 +6,7 @@ use crate::draft::Draft;
 use crate::tree::{Node, Value};
 
 /// What netem takes a probability for.
-const CHANCES: [&str; 4] = ["loss", "random", "duplicate", "reorder"];
+const CHANCES: [&str; 5] = ["loss", "random", "duplicate", "corrupt", "reorder"];
 
 /// What to know about `words`, those of an element or a flow, that are read as tc
 /// reads them and may be meant otherwise: `Mbps` is megabytes per second, and a

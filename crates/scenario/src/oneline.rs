@@ -1,11 +1,12 @@
-//! A scenario in a line: `--link`, `--flow` and `--app` without a file.
+//! A scenario in a line: `--link`, `--flow`, `--app` and `--test` without a file.
 
 use narrows_app::APP_KINDS;
 use narrows_units::Parameter;
 
 use crate::check::Labels;
-use crate::document::{AppKeys, Flow, keys};
+use crate::document::{AppKeys, Flow, Test, keys};
 use crate::draft::Draft;
+use crate::flent::{NAMES, TOTAL_LENGTH};
 use crate::refusal::{Refusal, one_of};
 use crate::source::Spot;
 use crate::tree::{Node, Value, split_label};
@@ -18,6 +19,9 @@ const NO_WORDS: [&str; 3] = ["name", "cc", "host_model"];
 
 /// Keys of `[[app]]` that no word of `--app` begins.
 const NO_WORDS_OF_APP: [&str; 3] = ["name", "kind", "host_model"];
+
+/// Keys of `[test]` that no word of `--test` begins.
+const NO_WORDS_OF_TEST: [&str; 2] = ["flent", "host_model"];
 
 /// Which way an element of a lone link is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,11 +56,17 @@ pub(crate) fn element(text: &str) -> (Side, Spot) {
 /// `down` is written before it. Each of `flows` is a congestion control in words,
 /// a name with a colon before it if wanted, and keys of a flow after it:
 /// `second: cubic ecn on start 1s`. Each of `apps` is a kind of application, a name with a
-/// colon before it if wanted, and keys of it after it: `api: request response 1Mb`.
-pub(crate) fn draft(links: &[String], flows: &[String], apps: &[String]) -> Result<Draft, Refusal> {
-    if flows.is_empty() && apps.is_empty() && !links.is_empty() {
+/// colon before it if wanted, and keys of it after it: `api: request response 1Mb`. `of_flent` is
+/// one of Flent's tests, and keys of it after it: `rrul cc prague`.
+pub(crate) fn draft(
+    links: &[String],
+    flows: &[String],
+    apps: &[String],
+    of_flent: Option<&str>,
+) -> Result<Draft, Refusal> {
+    if flows.is_empty() && apps.is_empty() && of_flent.is_none() && !links.is_empty() {
         let help = "for instance --flow prague --flow cubic";
-        let allowed = "at least one flow or --app";
+        let allowed = "at least one flow, --app or --test";
         return Err(Refusal::new("--flow", "nothing", allowed).with_help(help));
     }
     let elements = links.iter().map(|text| element(text));
@@ -70,8 +80,9 @@ pub(crate) fn draft(links: &[String], flows: &[String], apps: &[String]) -> Resu
         .iter()
         .map(|words| app(words, &mut names))
         .collect::<Result<_, _>>()?;
-    let of_both = flows.iter().chain(&apps);
-    let called: Vec<&str> = of_both.map(|(name, _)| name.as_str()).collect();
+    let of_flent = of_flent.map(test).transpose()?;
+    let all = of_flent.iter().chain(&flows).chain(&apps);
+    let called: Vec<&str> = all.map(|(name, _)| name.as_str()).collect();
     let called = called.join("-");
     let tables = |all: Vec<(String, Node)>| all.into_iter().map(|(_, table)| table).collect();
     let ends = ("client", "server");
@@ -79,6 +90,11 @@ pub(crate) fn draft(links: &[String], flows: &[String], apps: &[String]) -> Resu
     if !apps.is_empty() {
         let list = Node::list(tables(apps), &Spot::whole("--app", ""));
         root.put("app", list);
+    }
+    if let Some((_, table)) = of_flent {
+        let duration = Node::text(TOTAL_LENGTH, &table.spot);
+        root.put("duration", duration);
+        root.put("test", table);
     }
     Ok(Draft::of(root))
 }
@@ -217,6 +233,40 @@ fn app(text: &str, names: &mut Labels) -> Result<(String, Node), Refusal> {
     }
     put_values(&mut table, &spot, &keys);
     Ok((name, table))
+}
+
+/// The name and the table of one of Flent's tests.
+fn test(text: &str) -> Result<(String, Node), Refusal> {
+    let spot = Spot::whole("--test", text);
+    let Some(word) = narrows_units::Words::new(text).take() else {
+        return Err(Refusal::at(
+            &spot,
+            "--test",
+            format!("`{text}`"),
+            one_of(NAMES),
+        ));
+    };
+    let (name, name_at) = part(&spot, word.start, word.start + word.text.len());
+    let after = name_at.span().end;
+    let mut table = Node::table(
+        [
+            ("flent", Node::raw(name, name_at)),
+            ("from", Node::text("client", &spot)),
+            ("to", Node::text("server", &spot)),
+        ],
+        &spot,
+    );
+    let known = keys::<Test>();
+    let keys = keys_of(text, after, known, &NO_WORDS_OF_TEST);
+    let first = keys.first().map_or(text.len(), |(start, _)| *start);
+    let (strange, at) = part(&spot, after, first);
+    if let Some(word) = strange.split_whitespace().next() {
+        let words = known.iter().filter(|key| !NO_WORDS_OF_TEST.contains(key));
+        let found = format!("`{word}`");
+        return Err(Refusal::at(&at, "test", found, one_of(words.copied())).or_did_you_mean());
+    }
+    put_values(&mut table, &spot, &keys);
+    Ok((name.to_owned(), table))
 }
 
 /// The words from `from` to `to` of what is at `spot`, and their place.

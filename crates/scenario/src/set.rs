@@ -10,6 +10,9 @@ use crate::tree::{Node, Value, read_value};
 /// The table in a flow or an application, and at the top, whose keys are set one by one.
 const NESTED: &str = "host_model";
 
+/// The other table of which there is only one.
+const TEST: &str = "test";
+
 /// Puts `value` where `name` says; `at` is where the name was written.
 pub(crate) fn set(root: &mut Node, name: &str, at: &Spot, value: Node) -> Result<(), Refusal> {
     short_tables::expand(root)?;
@@ -31,9 +34,9 @@ pub(crate) fn set(root: &mut Node, name: &str, at: &Spot, value: Node) -> Result
     };
     let known = keys::<Scenario>();
     match parts[..] {
-        [NESTED] => one_more(),
-        [NESTED, key] => {
-            root.put_in(NESTED, key, value);
+        [NESTED | TEST] => one_more(),
+        [table @ (NESTED | TEST), key] => {
+            root.put_in(table, key, value);
             Ok(())
         }
         [key] if known.contains(&key) && names(root, key).is_empty() => {

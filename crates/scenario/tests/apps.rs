@@ -200,7 +200,21 @@ fn what_a_kind_has_no_place_for_and_what_has_no_meaning_is_refused_at_its_key() 
         ("call", "ecn", "true", "`codepoint`"),
         ("call", "media", "\"video fps 0\"", "1 to 240"),
         ("call", "media", "\"video rate 1Kbit\"", "at least 64 bytes"),
-        ("short", "arrivals", "\"poisson 0s\"", "more than zero"),
+        ("short", "arrivals", "\"poisson 0s\"", "10us or more"),
+        ("short", "arrivals", "\"every 1ns\"", "10us or more"),
+        ("request", "arrivals", "\"every 1us\"", "10us or more"),
+        // 49 kB each 10 us.
+        ("short", "arrivals", "\"load 1Tbit\"", "a load below 39"),
+        ("short", "sizes", "\"constant 1\"", "at least 24 bytes"),
+        ("short", "sizes", "\"list 100 2 3\"", "at least 24 bytes"),
+        ("call", "media", "\"video rate 1000Gbit\"", "up to 10Gbit"),
+        (
+            "video",
+            "startup",
+            "\"31s\"",
+            "at most what `buffer` asks for, 30s",
+        ),
+        ("video", "segment", "\"1ns\"", "100ms or more"),
         ("short", "arrivals", "\"load 0bit\"", "more than zero"),
         ("short", "sizes", "\"list\"", "a size such as"),
         (
@@ -218,7 +232,7 @@ fn what_a_kind_has_no_place_for_and_what_has_no_meaning_is_refused_at_its_key() 
             "\"2Mbit 1Mbit\"",
             "a higher rate than the one before",
         ),
-        ("video", "segment", "\"0s\"", "more than zero"),
+        ("video", "segment", "\"0s\"", "100ms or more"),
         ("web", "page", "\"0x1kb\"", "desktop, or levels such as"),
         ("web", "connections", "0", "1 to 256"),
     ] {
@@ -227,6 +241,25 @@ fn what_a_kind_has_no_place_for_and_what_has_no_meaning_is_refused_at_its_key() 
         assert!(line.contains(&format!("app/a/{key}")), "{line}");
         assert!(line.contains(needs), "{needs}: {line}");
     }
+}
+
+#[test]
+fn a_buffer_below_what_is_there_before_it_plays_is_refused_at_that() {
+    let film = |keys: &str| {
+        let keys = keys.replace(';', "\n");
+        app("")
+            .replace("[[app]]", "[[video]]")
+            .replace("kind = \"request\"\n", "")
+            + &keys
+    };
+    let line = check(&film("buffer = \"2s\""))
+        .expect_err("a startup of 4 s")
+        .to_line();
+    assert!(
+        line.contains("app/api/startup") && line.contains("at most"),
+        "{line}"
+    );
+    plan(&film("buffer = \"2s\";startup = \"2s\""));
 }
 
 #[test]
@@ -256,7 +289,7 @@ fn a_line_says_an_application_with_its_parameters_and_transport() {
     let words = |all: &[&str]| all.iter().map(|w| (*w).to_owned()).collect::<Vec<_>>();
     let of = |app: &str| {
         let links = words(&["rate 10Mbit"]);
-        Draft::with_apps(&links, &[], &words(&[app])).and_then(|draft| draft.check())
+        Draft::with_apps(&links, &[], &words(&[app]), None).and_then(|draft| draft.check())
     };
     let plan = of("api: request request 1Kb response 1Mb arrivals poisson 20ms cc prague start 1s");
     let app = &plan.expect("a plan").apps[0];

@@ -17,6 +17,8 @@ fn element() -> impl Strategy<Value = String> {
         "rate 100Mbit shaper queue cnq_codel_af",
         "rate 100Mbit queue cake bandwidth 20Mbit dual-srchost pppoe-ptm",
         "police rate 10Mbit burst 20kb",
+        "netem delay 3ms corrupt 0.1%",
+        "wifi mcs 7 error 1% stations 2 queue fq_codel",
     ])
     .prop_map(str::to_owned);
     let rate = (

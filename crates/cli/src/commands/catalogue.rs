@@ -27,7 +27,7 @@ pub fn list(args: &List) -> Outcome {
         return words::list(kinds, args.format);
     }
     if args.format == ListFormat::Markdown {
-        let allowed = "`text` or `json`; of `metrics`, `events`, `queues`, `elements` and `apps` also `markdown`";
+        let allowed = "`text` or `json`; of `metrics`, `events`, `queues`, `elements`, `apps` and `tests` also `markdown`";
         return Err(Refusal::new("--format", "`markdown`", allowed).into());
     }
     let prefix = args.what.as_deref().unwrap_or_default();

@@ -17,7 +17,10 @@ pub fn run(args: &Run) -> Outcome {
     let engine = narrows::EngineName::from(args.engine).engine(args.kernel.as_deref())?;
     let mut draft = match &args.name {
         Some(name) => load(name)?.draft()?,
-        None => Draft::with_apps(&args.links.0, &args.flows, &args.apps)?,
+        None => {
+            let test = args.test.as_deref();
+            Draft::with_apps(&args.links.0, &args.flows, &args.apps, test)?
+        }
     };
     for set in &args.sets {
         draft.set(set)?;
@@ -70,10 +73,12 @@ pub fn run(args: &Run) -> Outcome {
 fn command(args: &Run) -> Vec<String> {
     let mut words = vec!["narrows".to_owned(), "run".to_owned()];
     words.extend(args.name.clone());
+    let test: Vec<String> = args.test.iter().cloned().collect();
     for (option, values) in [
         ("--link", &args.links.0),
         ("--flow", &args.flows),
         ("--app", &args.apps),
+        ("--test", &test),
         ("--set", &args.sets),
     ] {
         super::repeated(&mut words, option, values);

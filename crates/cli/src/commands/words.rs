@@ -1,8 +1,8 @@
-//! `narrows list queues`, `narrows list elements`, `narrows list apps`, and `narrows show` of a
-//! queue, an element or an application by its name: what may be written, as each kind declares
+//! `narrows list queues`, `narrows list elements`, `narrows list apps`, `narrows list tests`, and
+//! `narrows show` of a queue, an element, an application or a test by its name: what may be written, as each kind declares
 //! it.
 
-use narrows::scenario::{APP_KINDS, ELEMENT_KINDS, QUEUE_KINDS, Refusal};
+use narrows::scenario::{APP_KINDS, ELEMENT_KINDS, FLENT_TESTS, QUEUE_KINDS, Refusal};
 use narrows::units::{Declared, Parameter, alternatives};
 use serde_json::{Value, json};
 
@@ -11,13 +11,14 @@ use crate::output::{print, print_json};
 use crate::status::{Outcome, Status};
 
 /// What `narrows list` calls them all, what `narrows show` calls one, and all of them.
-const LISTS: [(&str, &str, &[Declared]); 3] = [
+const LISTS: [(&str, &str, &[Declared]); 4] = [
     ("apps", "app", APP_KINDS),
     ("elements", "element", ELEMENT_KINDS),
     ("queues", "queue", QUEUE_KINDS),
+    ("tests", "test", FLENT_TESTS),
 ];
 
-/// All that `what` means, `queues`, `elements` or `apps`.
+/// All that `what` means, `queues`, `elements`, `apps` or `tests`.
 pub fn listed(what: &str) -> Option<&'static [Declared]> {
     let list = LISTS.iter().find(|(all, ..)| *all == what);
     list.map(|(.., kinds)| *kinds)

@@ -73,6 +73,7 @@ fn the_guide_s_tables_of_queues_and_elements_are_the_program_s_lists() {
         ("queues", "queue", "queues.md", "fq_codel"),
         ("elements", "element", "elements.md", "rate trace"),
         ("apps", "app", "applications.md", "request"),
+        ("tests", "test", "flent.md", "rrul"),
     ] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("../../docs")
@@ -97,7 +98,7 @@ fn the_guide_s_tables_of_queues_and_elements_are_the_program_s_lists() {
         assert!(said.contains(&format!("`{known}`")), "{said}");
     }
     let said = refused(&["show", "lone-prague", "fq_codel"]);
-    assert!(said.contains("`element` or `queue`"), "{said}");
+    assert!(said.contains("`element`, `queue` or `test`"), "{said}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use super::translate::{Discipline, NO_LIMIT};
 
 /// struct tc_netem_qopt (latency and jitter in ticks, which LATENCY64 and
 /// JITTER64 replace by ns; limit; loss; gap; duplicate), TCA_NETEM_CORR 1,
-/// REORDER 3, LOSS 5 (NETEM_LOSS_GE 2), ECN 7, LATENCY64 10, JITTER64 11.
+/// REORDER 3, CORRUPT 4, LOSS 5 (NETEM_LOSS_GE 2), ECN 7, LATENCY64 10, JITTER64 11.
 pub(super) fn netem(spec: &NetemSpec) -> Result<Discipline, String> {
     let refused = [
         (spec.slot.is_some(), "slot"),
@@ -54,6 +54,10 @@ pub(super) fn netem(spec: &NetemSpec) -> Result<Discipline, String> {
     if !spec.reorder.is_zero() {
         let reorder = Options::words(&[word(spec.reorder), word(spec.reorder_correlation)]);
         options = options.with(3, &reorder.into_bytes());
+    }
+    if !spec.corrupt.is_zero() {
+        let corrupt = Options::words(&[word(spec.corrupt), word(spec.corrupt_correlation)]);
+        options = options.with(4, &corrupt.into_bytes());
     }
     if let LossSpec::GilbertElliott {
         p,

@@ -125,6 +125,8 @@ pub(crate) fn translate(
         }
         ElementSpec::Netem(spec) => Ok(vec![netem(spec)?]),
         other @ (ElementSpec::Trace(_)
+        | ElementSpec::Wifi(_)
+        | ElementSpec::DelayTrace(_)
         | ElementSpec::Remark(_)
         | ElementSpec::By(_)
         | ElementSpec::Police(_)

@@ -9,7 +9,7 @@ use crate::support::{ModelEngine, SCENARIO, equal_shares, plan_of, run_to};
 use flate2::read::GzDecoder;
 use narrows_results::folder::open;
 use narrows_results::{Engine, Results, RunResult, flent};
-use narrows_scenario::Plan;
+use narrows_scenario::{Draft, Plan};
 use narrows_sim::SimEngine;
 use serde_json::{Map, Value};
 
@@ -239,4 +239,149 @@ fn flent_opens_it_and_finds_the_same_numbers() {
         assert!(summary.status.success());
         assert!(String::from_utf8_lossy(&summary.stdout).contains("two flows, seed 1"));
     }
+}
+
+/// One of Flent's tests over a slow link, for six seconds.
+fn of_flent(test: &str) -> Plan {
+    let links = ["netem delay 5ms", "rate 10Mbit queue fq_codel"].map(str::to_owned);
+    let mut draft = Draft::with_apps(&links, &[], &[], Some(test)).unwrap();
+    draft.set("duration=6s").unwrap();
+    draft.set("test/delay=1s").unwrap();
+    draft.check().unwrap()
+}
+
+#[test]
+fn a_test_of_flent_s_has_flent_s_names_of_itself_and_of_its_series() {
+    for (test, series) in [
+        (
+            "rrul",
+            &[
+                "TCP upload BE",
+                "TCP upload CS5",
+                "TCP upload EF::tcp_rtt",
+                "TCP upload sum",
+                "TCP download BK",
+                "TCP download avg",
+                "TCP totals",
+                "Ping (ms) UDP EF",
+                "Ping (ms) UDP BK",
+                "Ping (ms) UDP BE",
+                "Ping (ms) ICMP",
+                "Ping (ms) avg",
+            ][..],
+        ),
+        (
+            "rrul_be",
+            &["TCP upload BE4", "TCP download BE2", "Ping (ms) UDP BE3"],
+        ),
+        (
+            "tcp_ndown streams 3",
+            &["TCP download::3", "TCP download fairness", "Ping (ms) ICMP"],
+        ),
+        ("tcp_8up", &["TCP upload::8", "TCP upload sum"]),
+        ("tcp_1up", &["TCP upload", "Ping (ms) ICMP"]),
+        ("tcp_download", &["TCP download", "Ping (ms) ICMP"]),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        run_to(&SimEngine, &of_flent(test), 1, dir.path());
+        let path = dir.path().join(flent::FILE);
+        let file = read(&path);
+        let meta = &file["metadata"];
+        assert_eq!(meta["NAME"].as_str(), test.split(' ').next());
+        assert_eq!(
+            (&meta["DELAY"], &meta["LENGTH"]),
+            (&1.0.into(), &4.0.into())
+        );
+        assert_eq!(
+            (&meta["HOST"], &meta["LOCAL_HOST"]),
+            (&"server".into(), &"client".into())
+        );
+        let results = file["results"].as_object().unwrap();
+        for name in series {
+            let values = results
+                .get(*name)
+                .unwrap_or_else(|| panic!("{test}: no {name}"));
+            let there = values.as_array().unwrap().iter().filter(|v| v.is_number());
+            assert!(there.count() > 10, "{test}: {name}");
+        }
+        assert!(
+            results.keys().all(|name| !name.contains("(extra)")),
+            "{test}"
+        );
+        if test != "rrul" {
+            continue;
+        }
+        let tos = |name: &str| meta["SERIES_META"][name]["DATA_TOS"].as_u64();
+        assert_eq!(tos("TCP upload BE"), Some(0));
+        assert_eq!(tos("TCP download BK"), Some(8 << 2));
+        assert_eq!(tos("TCP upload CS5"), Some(40 << 2));
+        assert_eq!(tos("TCP download EF"), Some(46 << 2));
+        let at = |name: &str| results[name][60].as_f64().unwrap();
+        let classes = ["BE", "BK", "CS5", "EF"].map(|class| at(&format!("TCP upload {class}")));
+        assert!((at("TCP upload sum") - classes.iter().sum::<f64>()).abs() < 1e-5);
+        let both = at("TCP upload sum") + at("TCP download sum");
+        assert!((at("TCP totals") - both).abs() < 1e-5);
+        let picture = dir.path().join("all.png");
+        let (file, png) = (path.to_str().unwrap(), picture.to_str().unwrap());
+        let draw = ["-i", file, "-p", "all_scaled", "-o", png];
+        let name = "a_test_of_flent_s_has_flent_s_names_of_itself_and_of_its_series";
+        if let Some(said) = ask_flent(name, &draw) {
+            let errors = String::from_utf8_lossy(&said.stderr);
+            assert!(said.status.success() && picture.is_file(), "{errors}");
+            assert!(
+                !errors.contains("ERROR") && !errors.contains("Traceback"),
+                "{errors}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_page_of_a_test_of_flent_s_begins_with_flent_s_panels() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = run_to(&SimEngine, &of_flent("rrul"), 1, dir.path());
+    let charts = narrows_report::plot::figures::of_run(&run);
+    let ids: Vec<&str> = charts.iter().map(|chart| &*chart.id).collect();
+    let panels = [
+        "flent-totals",
+        "flent-download",
+        "flent-upload",
+        "flent-ping",
+    ];
+    assert_eq!(ids[..4], panels);
+    assert!(
+        !ids.contains(&"throughput") && !ids.contains(&"probe-rtt"),
+        "{ids:?}"
+    );
+    let names = |at: usize| {
+        charts[at]
+            .legend()
+            .iter()
+            .map(|(name, _)| name.to_string())
+            .collect()
+    };
+    let found: [Vec<String>; 4] = [0, 1, 2, 3].map(names);
+    assert_eq!(found[0], ["download", "upload"]);
+    assert_eq!(found[1], ["BE", "BK", "CS5", "EF", "mean"]);
+    assert_eq!(found[2], found[1]);
+    assert_eq!(found[3], ["UDP EF", "UDP BK", "UDP BE", "ping"]);
+    // The mean is that of the four, and the total is their sum.
+    let at = |chart: usize, curve: usize| {
+        let narrows_report::plot::chart::Body::Curves { curves, .. } = &charts[chart].body else {
+            panic!("curves");
+        };
+        let near = |point: &&[f64; 2]| (point[0] - 3.0).abs() < 1e-6;
+        curves[curve]
+            .points
+            .iter()
+            .find(near)
+            .expect("a value at 3 s")[1]
+    };
+    let sum: f64 = (0..4).map(|curve| at(1, curve)).sum();
+    assert!((at(1, 4) - sum / 4.0).abs() < 1e-6);
+    assert!((at(0, 0) - sum).abs() < 1e-6);
+    // A run of other flows has its own figures.
+    let other = run_to(&SimEngine, &both_ways(), 1, &dir.path().join("other"));
+    let charts = narrows_report::plot::figures::of_run(&other);
+    assert_eq!(charts[0].id, "throughput");
 }

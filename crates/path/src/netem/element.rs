@@ -28,6 +28,7 @@ pub struct Netem {
     loss: LossState,
     delays: Correlated,
     duplicates: Correlated,
+    corruptions: Correlated,
     reorders: Correlated,
     /// Packets since the last reordered one.
     since_reorder: u32,
@@ -80,6 +81,7 @@ impl Netem {
             loss: LossState::default(),
             delays: Correlated::default(),
             duplicates: Correlated::default(),
+            corruptions: Correlated::default(),
             reorders: Correlated::default(),
             since_reorder: 0,
             slot: fresh_slot(&spec),
@@ -88,7 +90,7 @@ impl Netem {
         }
     }
 
-    /// What netem's enqueue does, in its order: duplicate, lose, hold. The
+    /// What netem's enqueue does, in its order: duplicate, lose, corrupt, hold. The
     /// copy is made before the loss is decided and may itself be lost.
     fn admit(&mut self, now: Instant, mut packet: Box<Packet>, copies: bool, out: &mut Outlet<'_>) {
         let spec = &self.spec;
@@ -110,7 +112,26 @@ impl Netem {
         if let Some(copy) = copy {
             self.admit(now, copy, false, out);
         }
+        let corrupted = self.corruptions.happens(
+            self.spec.corrupt,
+            self.spec.corrupt_correlation,
+            &mut self.rng,
+        );
+        if corrupted {
+            self.flip_a_bit(&mut packet);
+        }
         self.hold(now, packet, out);
+    }
+
+    /// Flips one bit anywhere in the packet; netem does so in its linear part.
+    fn flip_a_bit(&mut self, packet: &mut Packet) {
+        packet.bytes.resize(packet.len() as usize, 0);
+        packet.zero_tail = 0;
+        let bits = packet.bytes.len() as u64 * 8;
+        let bit = (u64::from(self.rng.draw_u32()) * bits) >> 32;
+        if let Some(byte) = packet.bytes.get_mut(bit as usize / 8) {
+            *byte ^= 1 << (bit % 8);
+        }
     }
 
     fn mark(&mut self, now: Instant, packet: &mut Packet, out: &mut Outlet<'_>) {

@@ -1,7 +1,8 @@
 //! Impairments in netem's words and by netem's rules (Linux
 //! `net/sched/sch_netem.c` and iproute2 `tc/q_netem.c`, v6.17): delay and
 //! jitter with distributions and correlation, loss (random, Gilbert-Elliott,
-//! four states), duplication, reordering, slots.
+//! four states), duplication, corruption, reordering, slots; and delays
+//! that a recording gives, which netem lacks.
 //!
 //! Deviations, each on purpose: there is no limit unless one is given (netem's
 //! 1000 packets silently cut fast long paths); a random word becomes a delay
@@ -12,6 +13,7 @@
 mod element;
 mod law;
 mod loss;
+mod recorded;
 mod spec;
 #[cfg(test)]
 mod tests;
@@ -19,4 +21,5 @@ mod tests;
 pub use element::Netem;
 pub use law::Distribution;
 pub use loss::LossSpec;
+pub use recorded::DelayTraceSpec;
 pub use spec::{NetemSpec, SlotGap, SlotSpec};

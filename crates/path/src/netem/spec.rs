@@ -35,7 +35,7 @@ pub struct SlotSpec {
 }
 
 /// `netem [delay TIME [JITTER [CORRELATION]]] [distribution LAW]
-/// [loss …] [ecn] [duplicate P [CORRELATION]]
+/// [loss …] [ecn] [duplicate P [CORRELATION]] [corrupt P [CORRELATION]]
 /// [reorder P [CORRELATION]] [gap N] [slot …] [limit N]`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NetemSpec {
@@ -56,6 +56,10 @@ pub struct NetemSpec {
     pub duplicate: Percent,
     /// How much a draw for `duplicate` resembles the one before.
     pub duplicate_correlation: Percent,
+    /// Chance that one of a packet's bits is flipped.
+    pub corrupt: Percent,
+    /// How much a draw for `corrupt` resembles the one before.
+    pub corrupt_correlation: Percent,
     /// Chance that a packet goes ahead of all that wait.
     pub reorder: Percent,
     /// How much a draw for `reorder` resembles the one before.
@@ -114,6 +118,10 @@ impl NetemSpec {
                     self.duplicate = words.value()?;
                     self.duplicate_correlation = maybe_percent(words)?.unwrap_or_default();
                 }
+                "corrupt" => {
+                    self.corrupt = words.value()?;
+                    self.corrupt_correlation = maybe_percent(words)?.unwrap_or_default();
+                }
                 "reorder" => {
                     self.reorder = words.value()?;
                     self.reorder_correlation = maybe_percent(words)?.unwrap_or_default();
@@ -159,6 +167,9 @@ impl NetemSpec {
         if self.duplicate.is_zero() {
             self.duplicate_correlation = Percent::ZERO;
         }
+        if self.corrupt.is_zero() {
+            self.corrupt_correlation = Percent::ZERO;
+        }
         if self.reorder.is_zero() {
             self.reorder_correlation = Percent::ZERO;
         }
@@ -175,6 +186,7 @@ impl NetemSpec {
             && self.jitter.is_zero()
             && self.loss == LossSpec::None
             && self.duplicate.is_zero()
+            && self.corrupt.is_zero()
             && self.gap == 0
             && self.slot.is_none()
     }
@@ -223,6 +235,13 @@ impl Kind for NetemSpec {
             Percent::ALLOWED,
             "0%",
             "Chance that a packet is sent twice",
+        ),
+        Parameter::new(
+            "corrupt P [CORRELATION]",
+            ParameterKind::Percentage,
+            Percent::ALLOWED,
+            "0%",
+            "Chance that a bit of a packet is flipped, so that its receiver drops it for its checksum",
         ),
         Parameter::new(
             "reorder P [CORRELATION]",
@@ -289,6 +308,7 @@ impl Kind for NetemSpec {
             wraps: false,
             sets_ecn: false,
             duplicates: !self.duplicate.is_zero(),
+            corrupts: !self.corrupt.is_zero(),
             mtu: None,
             tap: None,
             reports: Reports::Packets,
@@ -398,6 +418,7 @@ impl fmt::Display for NetemSpec {
         }
         for (name, chance, correlation) in [
             ("duplicate", self.duplicate, self.duplicate_correlation),
+            ("corrupt", self.corrupt, self.corrupt_correlation),
             ("reorder", self.reorder, self.reorder_correlation),
         ] {
             if !chance.is_zero() {

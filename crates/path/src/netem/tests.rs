@@ -340,3 +340,42 @@ fn ordered_jitter_spreads_delays_and_lets_nothing_overtake() {
         "{most:?}"
     );
 }
+
+#[test]
+fn corruption_flips_one_bit_anywhere_in_its_share_of_packets() {
+    const LEN: u32 = 200;
+    let mut bench = Bench::new("netem delay 1ms corrupt 5%");
+    let n = 40_000u64;
+    for i in 0..n {
+        bench.offer(ms(i), LEN, 0);
+    }
+    bench.run_until(Instant::MAX);
+    bench.check_conservation();
+    assert_eq!(bench.left.len() as u64, n, "none is lost");
+    let whole = bench
+        .contents
+        .iter()
+        .find(|bytes| bytes.len() < LEN as usize);
+    let mut whole = whole.expect("one that is as it was").clone();
+    whole.resize(LEN as usize, 0);
+    let mut hits = vec![0u32; LEN as usize * 8];
+    let mut corrupted = Vec::new();
+    for bytes in &bench.contents {
+        let flipped: Vec<usize> = (0..bytes.len() * 8)
+            .filter(|bit| (bytes[bit / 8] ^ whole[bit / 8]) >> (bit % 8) & 1 == 1)
+            .collect();
+        assert!(flipped.len() <= 1, "{flipped:?}");
+        corrupted.push(!flipped.is_empty());
+        flipped.iter().for_each(|bit| hits[*bit] += 1);
+    }
+    assert!((share(&corrupted) - 0.05).abs() < 5.0 * (0.05f64 * 0.95 / n as f64).sqrt());
+    // Each quarter of the packet has its part, the tail of zeros too.
+    let total: u32 = hits.iter().sum();
+    for quarter in hits.chunks(hits.len() / 4) {
+        let part = f64::from(quarter.iter().sum::<u32>()) / f64::from(total);
+        assert!((part - 0.25).abs() < 0.06, "{part}");
+    }
+    let words = "netem delay 1ms corrupt 5% 25%";
+    assert_eq!(ElementSpec::parse(words).unwrap().to_string(), words);
+    assert!(ElementSpec::parse("netem corrupt 101%").is_err());
+}

@@ -253,6 +253,7 @@ impl Kind for TunnelSpec {
             wraps: true,
             sets_ecn: false,
             duplicates: false,
+            corrupts: false,
             mtu,
             tap: None,
             reports: Reports::Packets,

@@ -5,15 +5,19 @@ use narrows_results::series::Track;
 use narrows_results::summary::{BandSummary, FlowSummary, QueueSummary};
 
 use super::chart::{Axis, Bars, Chart, Curve, Range, Shape};
-use super::{palette, telemetry};
+use super::{flent, palette, telemetry};
 
 /// A curve is interrupted where its track has no value for so long (seconds).
 const PAUSE_S: f64 = 1.0;
 
 /// All figures of a run that have data, in the order of reading.
 pub fn of_run(run: &RunResult) -> Vec<Chart> {
-    let mut charts = vec![
-        throughput(run),
+    let test = flent::test_of(run);
+    let mut charts = match &test {
+        Some(test) => flent::of_run(run, test),
+        None => vec![throughput(run)],
+    };
+    charts.extend([
         flows(
             run,
             "rtt",
@@ -28,7 +32,7 @@ pub fn of_run(run: &RunResult) -> Vec<Chart> {
             "cwnd_packets",
             Axis::of("congestion window", "packets").over(Range::FromZero),
         ),
-    ];
+    ]);
     charts.extend(telemetry::of_run(run));
     let queues = busiest(&run.summary.queues);
     for (place, queue) in queues.iter().enumerate() {
@@ -40,7 +44,9 @@ pub fn of_run(run: &RunResult) -> Vec<Chart> {
         charts.push(sojourn_cdf(queue, place, &suffix));
     }
     charts.push(signals(&queues));
-    charts.push(probes(run));
+    if test.is_none() {
+        charts.push(probes(run));
+    }
     charts.retain(|chart| !chart.is_empty());
     let changes = run.summary.topology.changes.iter().map(|change| change.0);
     let changes: Vec<f64> = changes.collect();
@@ -178,7 +184,7 @@ pub(super) fn lines<'a>(
 }
 
 /// Least, mean and greatest value of a curve within a window.
-fn extent(curve: &Curve, window: Option<(f64, f64)>) -> Option<(f64, f64, f64)> {
+pub(super) fn extent(curve: &Curve, window: Option<(f64, f64)>) -> Option<(f64, f64, f64)> {
     let (from, to) = window.unwrap_or((f64::NEG_INFINITY, f64::INFINITY));
     let values: Vec<f64> = curve
         .points

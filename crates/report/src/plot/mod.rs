@@ -10,6 +10,7 @@ pub mod comparison;
 mod dashes;
 pub mod export;
 pub mod figures;
+mod flent;
 mod heat;
 pub mod palette;
 pub mod svg;

@@ -10,6 +10,7 @@
 //!
 //! | flows | test | series |
 //! |---|---|---|
+//! | those of a [`FlentTest`](narrows_scenario::FlentTest) | that one | as there |
 //! | all the one way | `tcp_nup` or `tcp_ndown` | `TCP upload::1` … |
 //! | both ways | `rrul_var` | `TCP upload::prague`, by the flow's name |
 //! | none, but a probe | `ping` | `Ping (ms) ICMP` |
@@ -18,7 +19,7 @@
 //! `tcp_delivery_rate`, `tcp_pacing_rate`) is there for each flow, and what it
 //! reads off queues with `tc` (`delay`, `backlog_bytes`, `dropped`,
 //! `ecn_mark`) for each queue, as `qdisc_stats_<queue>`. The first probe is
-//! `Ping (ms) ICMP`, further ones are Flent's `(extra)` hosts.
+//! `Ping (ms) ICMP`, further ones that are not the test's are Flent's `(extra)` hosts.
 //!
 //! The clock of a run starts at 1970, as in its captures, so that the same run
 //! gives the same bytes.
@@ -246,11 +247,11 @@ fn metadata(run: &RunResult, names: &Names, grid: &Grid, series_meta: Value) -> 
         "HOST": names.far,
         "HOSTS": [names.far],
         "LOCAL_HOST": names.near,
-        "LENGTH": summary.duration_s,
+        "LENGTH": summary.duration_s - 2.0 * names.delay_s,
         "TOTAL_LENGTH": summary.duration_s,
         // Flent's tests ping alone for so long before and after they load the
-        // path, and leave that out of distributions. Here nothing is left out.
-        "DELAY": 0,
+        // path, and leave that out of distributions. Of other runs nothing is left out.
+        "DELAY": names.delay_s,
         "STEP_SIZE": grid.step_s(),
         "TIME": EPOCH,
         "T0": EPOCH,

@@ -1,5 +1,6 @@
 //! Which of Flent's tests a run is like, and that test's names.
 
+use narrows_scenario::FlentTest;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -21,6 +22,8 @@ pub(super) struct Names {
     /// been pointed at.
     pub(super) near: Option<String>,
     pub(super) far: Option<String>,
+    /// How long the probes are alone at first and at last: in one of Flent's own tests.
+    pub(super) delay_s: f64,
     /// 4 or 6 where all flows have the same.
     pub(super) ip_version: Option<u8>,
     ways: Vec<Way>,
@@ -84,10 +87,16 @@ impl Names {
         );
         let short = |name: &str| name.rsplit('/').next().unwrap_or(name).to_owned();
         let labels: Vec<String> = summary.flows.iter().map(|f| short(&f.name)).collect();
-        let test = match (ups, downs, summary.probes.len()) {
-            (0, 0, 1..) => "ping",
-            (_, 0, _) => "tcp_nup",
-            (0, _, _) => "tcp_ndown",
+        let probe_names: Vec<String> = summary.probes.iter().map(|p| short(&p.name)).collect();
+        let of_tcp = labels.iter().zip(&asked).filter(|(_, a)| !a.is_udp());
+        let tcp_labels: Vec<&str> = of_tcp.map(|(label, _)| &**label).collect();
+        let probe_labels: Vec<&str> = probe_names.iter().map(|name| &**name).collect();
+        let own = FlentTest::of(&tcp_labels, &probe_labels);
+        let test = match (&own, ups, downs, summary.probes.len()) {
+            (Some(own), ..) => own.name,
+            (None, 0, 0, 1..) => "ping",
+            (None, _, 0, _) => "tcp_nup",
+            (None, 0, _, _) => "tcp_ndown",
             _ => "rrul_var",
         };
         let mut number = 0;
@@ -97,6 +106,10 @@ impl Names {
                 if asked[i].is_udp() {
                     return format!("UDP {way}::{}", labels[i]);
                 }
+                let own = own.iter().flat_map(|own| &own.flows);
+                if let Some(flow) = own.clone().find(|flow| flow.name == labels[i]) {
+                    return flow.series.clone();
+                }
                 number += 1;
                 match test {
                     "rrul_var" => format!("TCP {way}::{}", labels[i]),
@@ -105,27 +118,33 @@ impl Names {
             })
             .collect();
 
-        let probe_names: Vec<String> = summary.probes.iter().map(|p| short(&p.name)).collect();
         let first = match test {
             "rrul_var" => "Ping (ms)::ICMP",
             _ => "Ping (ms) ICMP",
         };
+        let of_own = |name: &str| {
+            let mut probes = own.iter().flat_map(|own| &own.probes);
+            let probe = probes.find(|probe| probe.name == name);
+            probe.map(|probe| probe.series.to_owned())
+        };
+        let extra: Vec<&str> = match &own {
+            Some(_) => probe_labels
+                .iter()
+                .copied()
+                .filter(|name| of_own(name).is_none())
+                .collect(),
+            None => probe_labels.iter().copied().skip(1).collect(),
+        };
         let probes = probe_names
             .iter()
-            .enumerate()
-            .map(|(i, name)| match i {
-                0 => first.to_owned(),
-                _ => format!("Ping (ms) ICMP {name} (extra)"),
+            .map(|name| match (of_own(name), extra.contains(&&**name)) {
+                (Some(series), _) => series,
+                (None, true) => format!("Ping (ms) ICMP {name} (extra)"),
+                (None, false) => first.to_owned(),
             })
             .collect();
         let queues: Vec<&str> = summary.queues.iter().map(|q| &*q.name).collect();
 
-        let tcp_labels: Vec<&str> = labels
-            .iter()
-            .zip(&asked)
-            .filter(|(_, a)| !a.is_udp())
-            .map(|(l, _)| &**l)
-            .collect();
         let controls: Vec<&str> = summary
             .flows
             .iter()
@@ -143,8 +162,8 @@ impl Names {
             }
             _ => {}
         }
-        if probe_names.len() > 1 {
-            parameters["ping_hosts"] = json!(probe_names[1..].join(","));
+        if !extra.is_empty() {
+            parameters["ping_hosts"] = json!(extra.join(","));
         }
         if !queues.is_empty() {
             parameters["qdisc_stats_hosts"] = json!(queues.join(","));
@@ -169,6 +188,10 @@ impl Names {
             queues: queues.iter().map(|q| format!("qdisc_stats_{q}")).collect(),
             near,
             far,
+            delay_s: match (&own, summary.flows.first()) {
+                (Some(_), Some(flow)) => flow.start_s,
+                _ => 0.0,
+            },
             ip_version,
             ways,
             asked,
@@ -220,16 +243,22 @@ impl Names {
             let of = |f: fn(&Sums) -> Option<f64>| sums.iter().map(f).collect();
             series.push((format!("TCP {word} avg"), "Mbits/s", of(Sums::average)));
             series.push((format!("TCP {word} sum"), "Mbits/s", of(Sums::total)));
-            if self.test != "rrul_var" {
+            if !self.test.starts_with("rrul") {
                 series.push((format!("TCP {word} fairness"), "Idx", of(Sums::fairness)));
             }
         }
-        if self.test == "rrul_var" {
+        if self.test.starts_with("rrul") {
             let values = totals.iter().map(Sums::total).collect();
             series.push(("TCP totals".to_owned(), "Mbits/s", values));
-            if let Some(probe) = run.summary.probes.first() {
-                let mut pings = vec![Sums::default(); grid.len()];
+            let own = self.test != "rrul_var";
+            let probes = run.summary.probes.iter().zip(&self.probes);
+            // Of `rrul_var` further probes are of other hosts.
+            let probes = probes.filter(|(_, name)| own || !name.ends_with("(extra)"));
+            let mut pings = vec![Sums::default(); grid.len()];
+            for (probe, _) in probes {
                 add(&mut pings, tracks, grid, &probe.name, "rtt_ms");
+            }
+            if !run.summary.probes.is_empty() {
                 let values = pings.iter().map(Sums::average).collect();
                 series.push(("Ping (ms) avg".to_owned(), "ms", values));
             }

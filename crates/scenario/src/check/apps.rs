@@ -110,10 +110,18 @@ impl Check<'_> {
             let name = p.names().next().unwrap_or_default();
             p.default.is_empty() && !given(name)
         });
-        match missing {
-            Some(p) => {
-                let name = p.names().next().unwrap_or_default();
-                Err(places.missing(table, name, p.allowed))
+        if let Some(p) = missing {
+            let name = p.names().next().unwrap_or_default();
+            return Err(places.missing(table, name, p.allowed));
+        }
+        match spec.misfit() {
+            Some(misfit) => {
+                let mut given = table.parameters.iter();
+                let given = given.find(|(key, _)| key == misfit.name);
+                Err(match given {
+                    Some((_, at)) => places.refuse(at, misfit.allowed),
+                    None => places.missing(table, misfit.name, misfit.allowed),
+                })
             }
             None => Ok(spec),
         }

@@ -2,6 +2,7 @@
 
 mod apps;
 mod commands;
+mod flent;
 mod flows;
 mod links;
 mod marks;
@@ -69,6 +70,7 @@ pub(crate) fn plan_without_traffic(root: &Node, shelf: &dyn Shelf) -> Result<Pla
     root.is_kind("scenario", "`scenario`")?;
     let mut root = root.clone();
     short_tables::expand(&mut root)?;
+    crate::flent::expand(&mut root);
     let (scenario, places) = document::read::<Scenario>(&root)?;
     let scenario = &scenario;
     let allowed = "a name for the scenario, on one line";
@@ -136,6 +138,7 @@ pub(crate) fn plan_without_traffic(root: &Node, shelf: &dyn Shelf) -> Result<Pla
     check.windows()?;
     check.links(shelf)?;
     check.proxies()?;
+    check.test()?;
     check.flows()?;
     check.marks()?;
     check.apps()?;

@@ -4,6 +4,7 @@
 
 mod app;
 mod de;
+mod flent;
 mod leaf;
 mod place;
 mod scenario;
@@ -12,6 +13,7 @@ mod write;
 
 pub(crate) use app::{App, AppKeys};
 pub(crate) use de::read;
+pub(crate) use flent::Test;
 pub(crate) use leaf::{
     Besides, Element, Filling, Grammar, NAME, Name, OneOf, Scalar, Spelled, Whole, Words, grammar,
     schema as leaf_schema,

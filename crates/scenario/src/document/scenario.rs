@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::app::App;
+use super::flent::Test;
 use super::leaf::{
     Besides, Choices, Element, Grammar, Name, OneOf, Scalar, Spelled, Whole, Words, grammar,
 };
@@ -16,8 +17,7 @@ use super::place::{At, More, Optional, Required};
 use crate::metrics::TECHNIQUES;
 use crate::parts::{
     Control, Dscp, EcnMode, EcnWord, ElementSpec, Gro, MtuProbing, PacingUse, Segmentation,
-    SendBuffer,
-    SignalSpec, SmallQueues, Traffic,
+    SendBuffer, SignalSpec, SmallQueues, Traffic,
 };
 use crate::plan::{Datapath, LARGEST_SEED, Window};
 use crate::transport::{SpinUse, TransportName};
@@ -74,6 +74,8 @@ pub(crate) struct Scenario {
     /// Flows.
     #[serde(default)]
     pub(crate) flow: Vec<At<Flow>>,
+    /// One of Flent's tests: its flows and probes, beside those that are written.
+    pub(crate) test: Optional<Test>,
     /// Measurement signals in the packets of flows.
     #[serde(default)]
     pub(crate) mark: Vec<At<Mark>>,

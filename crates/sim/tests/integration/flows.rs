@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::rig::{Digest, Record, dumbbell, flow, plan, run};
-use narrows_core::RecoveryEvent;
+use narrows_core::{DropCause, RecoveryEvent};
 use narrows_units::{Duration, Instant};
 
 /// Payload share of a 50 Mbit/s link: MSS 1448 in frames of 1514 bytes.
@@ -73,6 +73,29 @@ down = ["netem delay 10ms 2ms loss random 2%"]
         let mut recoveries = record.recoveries.iter().map(|(_, _, event)| event);
         assert!(recoveries.any(|e| *e == RecoveryEvent::FastRetransmit));
     }
+}
+
+#[test]
+fn what_is_corrupted_is_dropped_where_its_checksum_is_looked_at_and_sent_again() {
+    let path = r#"
+duration = "20s"
+[[link]]
+name = "access"
+ends = ["client", "server"]
+up   = ["netem delay 10ms corrupt 2%", "rate 10Mbit"]
+down = ["netem delay 10ms corrupt 2%"]
+"#;
+    let words = "cc = \"cubic\"\nbytes = 2000000\nopens = \"client\"";
+    let plan = plan(&format!("{path}{}", flow("one", words)));
+    let mut record = Record::default();
+    let outcome = run(&plan, 1, &mut record);
+    let bytes: u64 = record.delivered.iter().map(|(_, _, bytes)| bytes).sum();
+    assert_eq!(bytes, 2_000_000, "all of it, once");
+    // Of some 2000 packets; a bit of an address or the protocol leads elsewhere.
+    let of = |cause: DropCause| record.drops.iter().filter(|(_, c)| *c == cause).count();
+    let share = of(DropCause::Malformed) as f64 / outcome.packets as f64;
+    assert!((0.012..0.028).contains(&share), "{share}");
+    assert_eq!(of(DropCause::Loss), 0);
 }
 
 #[test]
