@@ -1,7 +1,7 @@
 //! Which way packets go through a graph of hosts, routers and links.
 
+use std::cell::OnceCell;
 use std::collections::VecDeque;
-use std::sync::OnceLock;
 
 /// A node's index in the plan.
 pub type NodeIndex = usize;
@@ -61,7 +61,7 @@ pub struct Routes {
     towards: Vec<Vec<(Hop, NodeIndex)>>,
     given: Vec<GivenRoute>,
     /// By destination, the next hop at each node.
-    next: Vec<OnceLock<Box<[Option<Hop>]>>>,
+    next: Vec<OnceCell<Box<[Option<Hop>]>>>,
 }
 
 /// Shortest paths, counted in links, over `links`; only nodes for which
@@ -83,7 +83,7 @@ pub fn shortest(
         ends: links.to_vec(),
         towards,
         given: given.to_vec(),
-        next: vec![OnceLock::new(); nodes],
+        next: vec![OnceCell::new(); nodes],
     }
 }
 
