@@ -142,9 +142,12 @@ pub(crate) fn number(text: &str, most: f64) -> Option<f64> {
     (0.0..=most).contains(&number).then_some(number)
 }
 
-/// The beginning of a line, for errors.
-fn shown(line: &str) -> String {
-    line.chars().take(30).collect()
+/// The beginning of a line, for errors, without what a terminal would obey.
+pub(crate) fn shown(line: &str) -> String {
+    let letters = line.chars().take(30);
+    letters
+        .map(|c| if c.is_control() { '?' } else { c })
+        .collect()
 }
 
 /// What a recording holds.

@@ -155,14 +155,17 @@ impl ElementSpec {
     /// The element with `line` laid over it, words of any element. Of words of the same
     /// kind, what they do not name stays: of `rate` the overhead, the shaper and the
     /// queue with its parameters, of `netem` each clause. A recording in place of a
-    /// rate, or a rate in place of a recording, keeps the queue. All else is another
-    /// element in its place.
+    /// rate, or a rate in place of a recording, keeps the queue. A rate over a switch is that
+    /// of its ports. All else is another element in its place.
     ///
     /// # Errors
     /// As [`parse`](Self::parse).
     pub fn overlaid(&self, line: &str) -> Result<Self, WordError> {
         let mut words = Words::new(line);
         let kind = words.take().map_or("", |kind| kind.text);
+        if let (Self::Switch(switch), "rate") = (self, kind) {
+            return switch.with_rate(&mut words).map(Self::Switch);
+        }
         Self::read(kind, &mut words, Some(self)).unwrap_or_else(|| Self::parse(line))
     }
 

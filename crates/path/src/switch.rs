@@ -100,6 +100,15 @@ impl SwitchSpec {
         }
     }
 
+    /// The same switch with what follows `rate` laid over rate and queue of its ports.
+    pub(crate) fn with_rate(&self, words: &mut Words<'_>) -> Result<Self, WordError> {
+        let port = RateSpec::over(&ElementSpec::Rate(self.port.clone()), words)?;
+        Ok(Self {
+            port,
+            ..self.clone()
+        })
+    }
+
     /// Reads words over `alpha` and, if there is one, what a port has.
     fn read(
         words: &mut Words<'_>,
@@ -526,6 +535,9 @@ mod tests {
         let switch = ElementSpec::parse("switch buffer 1mb rate 1Gbit queue codel").unwrap();
         let port = switch.overlaid("switch alpha 2 rate 2Gbit").unwrap();
         let written = "switch buffer 1mb alpha 2 rate 2Gbit queue codel";
+        assert_eq!(port, ElementSpec::parse(written).unwrap());
+        let port = switch.overlaid("rate 2Gbit").unwrap();
+        let written = "switch buffer 1mb rate 2Gbit queue codel";
         assert_eq!(port, ElementSpec::parse(written).unwrap());
         let error = switch.overlaid("switch buffer 2mb").unwrap_err();
         assert!(error.to_string().contains("all ports share"), "{error}");

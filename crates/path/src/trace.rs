@@ -25,7 +25,7 @@ use crate::rate::{
     read_overhead,
 };
 use crate::recorded::RecordedLink;
-use crate::recording::{Recording, is_csv};
+use crate::recording::{Recording, is_csv, shown};
 use crate::site::Site;
 use crate::waiting::{Waiting, earliest, read_queue};
 
@@ -81,7 +81,7 @@ impl Trace {
             let number = number.filter(|t| t.bytes().all(|b| b.is_ascii_digit()));
             let time = number.and_then(|t| t.parse().ok());
             let Some(time) = time.filter(|t: &u64| *t <= LONGEST_MS) else {
-                let shown: String = String::from_utf8_lossy(text).chars().take(20).collect();
+                let shown = shown(&String::from_utf8_lossy(text));
                 let allowed = format!("a whole number of milliseconds up to {LONGEST_MS}");
                 return wrong(line, format!("found `{shown}`, but {allowed} is wanted"));
             };

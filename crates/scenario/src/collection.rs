@@ -56,6 +56,28 @@ enum Kind {
 }
 
 impl Collection {
+    /// Refuses campaigns, by their names, that would share a folder, or have that of a file of
+    /// the collection's own.
+    ///
+    /// # Errors
+    /// The first name that is refused.
+    pub fn check_names(&self, names: &[&str]) -> Result<(), Refusal> {
+        const OWN: [&str; 3] = ["run.json", "collection.json", "report.html"];
+        for (i, name) in names.iter().enumerate() {
+            let mut others = names[..i].iter().chain(&names[i + 1..]).chain(&OWN);
+            let taken = others.find(|other| {
+                let below = name.strip_prefix(**other);
+                below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            });
+            if let Some(other) = taken {
+                let found = format!("a campaign called `{name}` beside `{other}`");
+                let allowed = "names that make folders of their own";
+                return Err(Refusal::new(&self.name, found, allowed));
+            }
+        }
+        Ok(())
+    }
+
     /// Reads the bytes of a collection's file; `name` is its name in messages.
     ///
     /// # Errors

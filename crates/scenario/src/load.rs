@@ -223,7 +223,12 @@ impl Shelf for Beside<'_> {
 
     fn recording(&self, path: &str) -> Result<Vec<u8>, String> {
         let path = self.0.join(path);
-        let length = fs::metadata(&path).map_err(|e| e.to_string())?.len();
+        let facts = fs::metadata(&path).map_err(|e| e.to_string())?;
+        // A pipe may never end, a device has no length.
+        if !facts.is_file() {
+            return Err("it is no regular file".to_owned());
+        }
+        let length = facts.len();
         if length > LONGEST_RECORDING {
             return Err(format!("{length} bytes are more than {LONGEST_RECORDING}"));
         }

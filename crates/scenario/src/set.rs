@@ -18,6 +18,7 @@ pub(crate) fn set(root: &mut Node, name: &str, at: &Spot, value: Node) -> Result
     short_tables::expand(root)?;
     let value = as_list(value);
     let links = names(root, "link");
+    let nodes = nodes(root);
     let mut parts: Vec<&str> = name.split('/').collect();
     // The name of the only link may be left out.
     if let ([only], ["link", key, ..]) = (&links[..], &parts[..]) {
@@ -48,6 +49,7 @@ pub(crate) fn set(root: &mut Node, name: &str, at: &Spot, value: Node) -> Result
             match (kind, rest) {
                 (_, []) | ("flow" | "app", [NESTED]) => return one_more(),
                 ("link", [direction @ ("up" | "down"), element]) => {
+                    port_at(table, direction, element, &nodes, at);
                     let path = format!("link/{thing}/{direction}");
                     return set_element(table, direction, element, &path, at, value);
                 }
@@ -71,6 +73,50 @@ pub(crate) fn set(root: &mut Node, name: &str, at: &Spot, value: Node) -> Result
         }
         [] => one_more(),
     }
+}
+
+/// The routers that are nodes, whose ports are elements that no link has to name.
+fn nodes(root: &Node) -> Vec<String> {
+    let Some(Value::List(routers)) = root.at("router").map(|n| &n.value) else {
+        return Vec::new();
+    };
+    let nodes = routers.iter().filter(|router| router.at("is").is_some());
+    let named = nodes.filter_map(|node| node.at("name").and_then(Node::as_text));
+    named.map(str::to_owned).collect()
+}
+
+/// Names the port of a node that begins a direction of `link`, if `name` is that and the link
+/// says nothing of it, so that it can be set.
+fn port_at(link: &mut Node, direction: &str, name: &str, nodes: &[String], at: &Spot) {
+    let ends = match link.at("ends").map(|n| &n.value) {
+        Some(Value::List(ends)) => ends.iter().filter_map(Node::as_text).collect(),
+        _ => Vec::new(),
+    };
+    let start = if direction == "up" { 0 } else { 1 };
+    if ends.get(start) != Some(&name) || !nodes.iter().any(|node| node == name) {
+        return;
+    }
+    let mut elements = match link.at_mut(direction) {
+        None => Vec::new(),
+        Some(Node {
+            value: Value::List(list),
+            ..
+        }) => std::mem::take(list),
+        Some(one) => vec![one.clone()],
+    };
+    let says = |node: &Node| {
+        node.as_element()
+            .is_some_and(|(label, _)| label == Some(name))
+    };
+    if !elements.iter().any(says) {
+        let value = Value::Element {
+            label: name.to_owned(),
+            layers: vec![String::new()],
+        };
+        let spot = at.clone();
+        elements.insert(0, Node { value, spot });
+    }
+    link.put(direction, Node::list(elements, at));
 }
 
 /// A line of text may give a list in TOML's manner.

@@ -19,13 +19,12 @@ pub fn campaign(args: &Args) -> Outcome {
     let engine = narrows::EngineName::from(args.engine).engine(args.kernel.as_deref())?;
     // All of them are checked before the first one runs.
     let load::Campaigns { collection, files } = load::campaigns(&args.name)?;
-    let mut campaigns = Vec::new();
-    for loaded in &files {
-        let mut campaign = loaded.campaign(&args.sets)?;
-        campaign.only(&args.only)?;
-        campaigns.push(campaign);
-    }
-    let several = campaigns.len() > 1 || collection.is_some();
+    let several = files.len() > 1 || collection.is_some();
+    let all = files
+        .iter()
+        .map(|loaded| Ok((loaded, loaded.campaign(&args.sets)?)));
+    let chosen = only(all.collect::<Result<_, Failure>>()?, &args.only)?;
+    let (files, campaigns): (Vec<_>, Vec<_>) = chosen.into_iter().unzip();
     let alone = !several && !load::is_pattern(&args.name);
     let gathered = match &collection {
         Some(collection) => gather(args, &*engine, collection, &campaigns)?,
@@ -33,7 +32,7 @@ pub fn campaign(args: &Args) -> Outcome {
     };
     let mut status = Status::Done;
     let mut documents = Vec::new();
-    for (loaded, campaign) in files.iter().zip(&campaigns) {
+    for (loaded, campaign) in files.into_iter().zip(&campaigns) {
         // Of several campaigns, each gets a folder of its own in DIR.
         let out: Option<PathBuf> = match &gathered {
             Some(gathered) => Some(gathered.campaign_dir(&campaign.name)),
@@ -71,6 +70,37 @@ pub fn campaign(args: &Args) -> Outcome {
     Ok(status)
 }
 
+/// The campaigns with the cells that one of `patterns` fits: of several those that have any.
+fn only<T>(
+    campaigns: Vec<(T, scenario::Campaign)>,
+    patterns: &[String],
+) -> Result<Vec<(T, scenario::Campaign)>, Failure> {
+    let mut fits = vec![false; patterns.len()];
+    let mut chosen = Vec::new();
+    let mut left_out = None;
+    for (of, mut campaign) in campaigns {
+        let mut fitting = Vec::new();
+        for (pattern, fits) in patterns.iter().zip(&mut fits) {
+            if campaign.has(pattern)? {
+                *fits = true;
+                fitting.push(pattern.clone());
+            }
+        }
+        if fitting.is_empty() && !patterns.is_empty() {
+            left_out.get_or_insert(campaign);
+            continue;
+        }
+        campaign.only(&fitting)?;
+        chosen.push((of, campaign));
+    }
+    let nowhere = patterns.iter().zip(fits).find(|(_, fits)| !fits);
+    let mut example = left_out.or_else(|| Some(chosen.first()?.1.clone()));
+    if let (Some((pattern, _)), Some(campaign)) = (nowhere, &mut example) {
+        campaign.only(std::slice::from_ref(pattern))?;
+    }
+    Ok(chosen)
+}
+
 /// The folder of a collection, in which each of `campaigns` gets one.
 fn gather(
     args: &Args,
@@ -79,6 +109,7 @@ fn gather(
     campaigns: &[scenario::Campaign],
 ) -> Result<Option<CollectionWriter>, Failure> {
     let names: Vec<&str> = campaigns.iter().map(|c| c.name.as_str()).collect();
+    collection.check_names(&names)?;
     let output = super::output(args.out.as_deref());
     let origin = super::origin(command(args, &args.name));
     let begun = CollectionWriter::begin(engine, collection, &names, &output, &origin);

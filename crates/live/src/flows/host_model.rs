@@ -67,7 +67,8 @@ pub fn notes(plan: &Plan, sender: HostIndex, tcp: &TcpOptions) -> Vec<String> {
         && mtu_probing(plan, sender) != Some(model.mtu_probing)
     {
         notes.push(
-            "flows of its host do not agree on `mtu_probing`, which is off for all of them then"
+            "flows and applications of its host do not agree on `mtu_probing`, which is off for \
+             all of them then"
                 .to_owned(),
         );
     }
@@ -172,10 +173,16 @@ pub fn settings(plan: &Plan, host: HostIndex) -> Vec<(&'static str, String)> {
     settings
 }
 
-/// How all flows that `host` sends probe for the path's MTU, if they agree.
+/// How all that `host` sends over TCP probes for the path's MTU, if it agrees: flows, and
+/// applications, both of whose ends send.
 fn mtu_probing(plan: &Plan, host: HostIndex) -> Option<MtuProbing> {
-    let sent = plan.flows.iter().filter(|f| f.from == host);
-    let mut probing = sent.filter_map(|f| Some(f.transport.tcp()?.host.mtu_probing));
+    let flows = plan.flows.iter().filter(|f| f.from == host);
+    let apps = plan.apps.iter();
+    let apps = apps.filter(|a| a.from == host || a.to == host);
+    let transports = flows
+        .map(|f| &f.transport)
+        .chain(apps.map(|a| &a.transport));
+    let mut probing = transports.filter_map(|t| Some(t.tcp()?.host.mtu_probing));
     let first = probing.next()?;
     probing.all(|other| other == first).then_some(first)
 }

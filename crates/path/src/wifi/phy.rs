@@ -84,10 +84,14 @@ pub(super) fn is_width(width: u32) -> bool {
 
 impl Phy {
     /// Data bits of a symbol (N_DBPS); `None` of an MCS that the channel does not have, because
-    /// they would be no whole number, as of 9 at 20 MHz.
+    /// they would be no whole number, as of 9 at 20 MHz, or because they do not divide among
+    /// the encoders (tables 21-29 to 21-60).
     pub(super) fn bits(self, mcs: u8) -> Option<u32> {
         let (_, subcarriers) = WIDTHS.iter().find(|(width, _)| *width == self.width)?;
         let (bits, numerator, denominator) = CODINGS.get(usize::from(mcs))?;
+        if let (80, 3, 6) | (160, 3, 9) = (self.width, self.streams, mcs) {
+            return None;
+        }
         let coded = subcarriers * self.streams * bits * numerator;
         (coded % denominator == 0).then(|| coded / denominator)
     }

@@ -150,8 +150,8 @@ impl WifiSpec {
             if self.phy.bits(*mcs).is_none() {
                 let span = mcs_at.map_or(0..0, |word| word.span());
                 let found = format!("MCS {mcs} at {} MHz", self.phy.width);
-                let allowed = "an MCS whose symbols have a whole number of bits: not 9 at 20 MHz \
-                               with 1, 2 or 4 streams";
+                let allowed = "one that 802.11ac has: not 9 at 20 MHz with 1, 2 or 4 streams, \
+                               6 at 80 MHz and 9 at 160 MHz with 3";
                 return Err(WordError::new(span, found, allowed));
             }
         }
@@ -347,8 +347,8 @@ impl NamesFile for WifiSpec {
             self.phy.bits(mcs).map(|_| mcs)
         };
         let wanted = format!(
-            "an MCS of {} MHz up to {MCS_MAX}, such as `1.5,7`,",
-            self.phy.width
+            "an MCS up to {MCS_MAX} that {} MHz with {} streams have, such as `1.5,7`,",
+            self.phy.width, self.phy.streams
         );
         let steps = steps(text.as_bytes(), HEADER, &wanted, mcs);
         self.mcs = Arc::new(steps.map_err(|e| e.to_string())?);

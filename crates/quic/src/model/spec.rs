@@ -300,9 +300,9 @@ impl fmt::Display for ModelSpec {
             .some("window", window)
             .stated("ack", self.ack_every, usual.ack_every)
             .stated("size", self.size, usual.size)
-            .some("search", self.search)
             .stated("timeout", self.least_timeout, usual.least_timeout)
             .stated("n", self.block, usual.block)
+            .some("search", self.search)
             .finish()
     }
 }
@@ -324,7 +324,7 @@ mod tests {
             "quic-model spin fixed timeout 200ms",
             "quic-model signals q n 128",
             "quic-model window 100 search adaptive",
-            "plus search bisect within 1 timeout 200ms",
+            "plus timeout 200ms search bisect within 1",
             "plus signals s window 100",
         ] {
             let spec = ModelSpec::parse(line).unwrap();

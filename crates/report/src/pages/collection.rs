@@ -117,7 +117,11 @@ fn campaigns(folder: &CollectionFolder) -> Markup {
                         td.left { (campaign.result.checks_in_words().unwrap_or_default()) }
                         td { @if of > 0 { (of) } }
                         td { @if of > 0 { (near) } }
-                        td { @if doubted == 0 { "yes" } @else { span.no-text { "no, in " (doubted) } } }
+                        td {
+                            @if !campaign.record.complete { span.no-text { "not finished" } }
+                            @else if doubted == 0 { "yes" }
+                            @else { span.no-text { "no, in " (doubted) } }
+                        }
                         td { (page::fixed(campaign.record.wall_s, 1)) }
                     }
                 } }

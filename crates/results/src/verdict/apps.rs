@@ -34,6 +34,14 @@ pub(super) fn judge(found: &mut Findings, plan: &Plan, summary: &RunSummary) {
     }
 }
 
+/// Whether all that `app` is to deliver was delivered at least once in the steady window.
+pub(super) fn got_through(app: &AppPlan, summary: &RunSummary) -> bool {
+    let name = format!("app/{}", app.name);
+    let source = summary.sources.iter().find(|source| source.name == name);
+    let mut deliveries = app.spec.deliveries().into_iter();
+    deliveries.all(|delivery| count(source, &delivery.got.column()) > 0.0)
+}
+
 fn delivered(
     found: &mut Findings,
     (plan, app): (&Plan, &AppPlan),

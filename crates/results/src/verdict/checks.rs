@@ -51,7 +51,7 @@ fn all(plan: &Plan, summary: &RunSummary, rig: Option<&Rig>, interrupted: bool) 
         stand_ins(&mut found, plan);
     }
     super::bottleneck::judge(&mut found, plan, &routes, summary);
-    other_limits(&mut found, plan, summary);
+    other_limits(&mut found, plan, &routes, summary);
     found.expect(&plan.expected);
     found.verdict()
 }
@@ -240,7 +240,8 @@ fn codepoints(
 ) {
     let met = plan.elements_of(routes, facts);
     let specs = || met.iter().map(|e| &e.spec);
-    if specs().any(|spec| spec.facts().sets_ecn) {
+    // A bit that was flipped on purpose may be one of these.
+    if specs().any(|spec| spec.facts().sets_ecn || spec.facts().corrupts) {
         return;
     }
     let (sent, received) = (flow.codepoints.sent, flow.codepoints.received);
@@ -349,28 +350,54 @@ pub(super) fn is_seen(plan: &Plan, summary: &RunSummary, element: &str) -> bool 
         || !theirs.any(|l| l.up.iter().chain(&l.down).any(|e| e.name == element))
 }
 
-/// What a smaller MTU in the middle dropped, and whether the sender got an ICMP error.
-fn small_mtu(found: &mut Findings, name: &str, spec: &MtuSpec, drops: u64) {
+/// What a smaller MTU in the middle dropped, and whether the sender got an ICMP error. One that
+/// is silent is no black hole for who finds the size by probes, which is what then got lost:
+/// `stuck` says that not everybody got through.
+fn small_mtu(found: &mut Findings, name: &str, spec: &MtuSpec, drops: u64, stuck: bool) {
     let dropped = format!(
         "{name} dropped {drops} packets larger than its {} bytes",
         spec.mtu
     );
+    let silent = format!("{dropped} without an ICMP error");
     match (drops, spec.silent) {
         (0, _) => {}
-        (_, true) => found.distrust(
+        (_, true) if stuck => found.distrust(
             "mtu-black-hole",
             name,
-            format!("{dropped} without an ICMP error: a black hole for path MTU discovery"),
+            format!("{silent}: a black hole for path MTU discovery"),
         ),
+        (_, true) => {
+            let line = format!("{silent}; all whose way it is on got through in smaller packets");
+            found.note("lost-packets", name, line);
+        }
         (_, false) => found.note("lost-packets", name, format!("{dropped}, and said so")),
     }
+}
+
+/// Whether a flow or an application on whose way `element` is delivered nothing in the steady
+/// window.
+fn is_stuck(plan: &Plan, routes: &Routes, summary: &RunSummary, element: &str) -> bool {
+    let flows = plan.flows.iter().zip(&summary.flows);
+    let mut flows = flows.filter(|(facts, _)| {
+        let met = plan.elements_of(routes, facts);
+        met.iter().any(|e| e.name == element)
+    });
+    let mut apps = plan.apps.iter().filter(|app| {
+        let ways = [(app.from, app.to), (app.to, app.from)];
+        let mut met = ways
+            .into_iter()
+            .flat_map(|(a, b)| plan.elements_between(routes, a, b));
+        met.any(|(_, e)| e.name == element)
+    });
+    flows.any(|(_, flow)| !flow.goodput_mbit.is_some_and(|goodput| goodput > 0.0))
+        || apps.any(|app| !super::apps::got_through(app, summary))
 }
 
 /// Why packets are dropped that are too long for a link.
 const LARGE: &str = "larger than the MTU";
 
 /// Limits of elements that are not there to limit.
-fn other_limits(found: &mut Findings, plan: &Plan, summary: &RunSummary) {
+fn other_limits(found: &mut Findings, plan: &Plan, routes: &Routes, summary: &RunSummary) {
     // A bit that was flipped on purpose makes a checksum wrong, or leads elsewhere.
     let corrupts = plan.elements().any(|e| e.spec.facts().corrupts);
     for dropper in &summary.droppers {
@@ -386,7 +413,8 @@ fn other_limits(found: &mut Findings, plan: &Plan, summary: &RunSummary) {
         let element = plan.elements().find(|e| e.name == *name);
         let too_big = match element.and_then(|e| e.spec.facts().mtu) {
             Some(spec) => {
-                small_mtu(found, name, &spec, drops.too_big);
+                let stuck = is_stuck(plan, routes, summary, name);
+                small_mtu(found, name, &spec, drops.too_big, stuck);
                 0
             }
             None => drops.too_big,

@@ -140,6 +140,15 @@ impl Campaign {
         }
     }
 
+    /// Whether `pattern` fits one of its cells.
+    ///
+    /// # Errors
+    /// If it is no pattern.
+    pub fn has(&self, pattern: &str) -> Result<bool, Refusal> {
+        let glob = Glob::parse(pattern)?;
+        Ok(self.cells.iter().any(|cell| glob.matches(&cell.name)))
+    }
+
     /// Keeps the cells that one of `patterns` fits, as `--only` does; all of
     /// them if there is no pattern.
     ///

@@ -460,6 +460,8 @@ fn spec(
     let mut layers = element.layers.iter();
     let first = layers.next().map_or("", String::as_str);
     let first = match node {
+        // What was set is laid over a port of which the link says nothing.
+        Some(node) if first.is_empty() => Ok(node.clone()),
         Some(node) => node.overlaid(first),
         None => ElementSpec::parse(first),
     };

@@ -522,7 +522,11 @@ impl Grammar for Node {
     const ALLOWED: &'static str = "a node in words, such as \"switch buffer 1mb rate 1Gbit\"";
 
     fn read(line: &str) -> Result<Self, WordError> {
-        let spec = ElementSpec::parse(line)?;
+        let first = line.len() - line.trim_start().len();
+        let spec = ElementSpec::parse(line).map_err(|error| match error.span.start <= first {
+            true => no_such(line, Self::ALLOWED),
+            false => error,
+        })?;
         match spec.facts().node {
             true => Ok(Self(spec)),
             false => {

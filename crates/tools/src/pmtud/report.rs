@@ -226,10 +226,19 @@ impl PathMtu {
             Some(back) => said.push(format!("the way back takes {back} bytes, at least")),
             None => {}
         }
-        let fitted = steps().filter(|step| step.mtu <= mtu).count();
-        let lost = steps()
-            .filter(|step| step.mtu <= mtu && step.fate == "lost")
-            .count();
+        // What fits there may not fit back.
+        let fitting = |search: &SearchResult| match search.direction {
+            "there" => mtu,
+            _ => self.mtu_back.unwrap_or(mtu),
+        };
+        let fitted: Vec<_> = (self.searches.iter())
+            .flat_map(|search| {
+                let fits = fitting(search);
+                search.steps.iter().filter(move |step| step.mtu <= fits)
+            })
+            .collect();
+        let lost = fitted.iter().filter(|step| step.fate == "lost").count();
+        let fitted = fitted.len();
         if lost > 0 {
             said.push(format!(
                 "{lost} of {fitted} probes that fit were lost: loss that is not of their size"
