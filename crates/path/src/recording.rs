@@ -223,6 +223,17 @@ mod tests {
     }
 
     #[test]
+    fn what_is_wrong_is_shown_without_control_characters() {
+        for text in [
+            &b"time_s,rate_mbit\n0,\x1b[31mred\n"[..],
+            b"\x1b]0;title\x07\n",
+        ] {
+            let error = Rates::parse(text).unwrap_err().to_string();
+            assert!(!error.contains(char::is_control), "{error:?}");
+        }
+    }
+
+    #[test]
     fn rates_are_scaled() {
         let tenth = Percent::parse("10%").unwrap();
         let recording = Recording::parse("a.csv", tenth, FILE).unwrap();

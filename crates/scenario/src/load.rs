@@ -239,3 +239,16 @@ impl Shelf for Beside<'_> {
 /// The longest recording that is read: mahimahi's longest are below 2 MB; the
 /// bound catches slips.
 const LONGEST_RECORDING: u64 = 64 << 20;
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recording_is_a_regular_file() {
+        let at = tempfile::tempdir().expect("a folder");
+        std::os::unix::fs::symlink("/dev/zero", at.path().join("z.csv")).expect("a link");
+        let refused = Beside(at.path()).recording("z.csv").expect_err("a device");
+        assert!(refused.contains("regular file"), "{refused}");
+    }
+}

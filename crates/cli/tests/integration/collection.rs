@@ -80,6 +80,57 @@ fn a_collection_runs_its_campaigns_and_its_page_has_what_each_found() {
 }
 
 #[test]
+fn of_a_collection_only_campaigns_with_a_cell_that_fits_are_run() {
+    let at = tempfile::tempdir().expect("a folder");
+    write_campaign(at.path(), "one", 4.0);
+    write_campaign(at.path(), "two", 4.0);
+    let other = fs::read_to_string(at.path().join("two.toml")).expect("a file");
+    fs::write(
+        at.path().join("two.toml"),
+        other.replace("fq =", "other =").replace("[fq]", "[other]"),
+    )
+    .expect("written");
+    let both = "version = 1\nkind = \"collection\"\nname = \"both\"\ncampaigns = [\"one.toml\", \"two.toml\"]\n";
+    fs::write(at.path().join("both.toml"), both).expect("written");
+    let ran = narrows(
+        at.path(),
+        &["campaign", "both.toml", "--only", "f*", "--out", "out"],
+    );
+    assert_eq!(ran.status.code(), Some(0), "{ran:?}");
+    assert!(at.path().join("out/one").exists() && !at.path().join("out/two").exists());
+    let ran = narrows(
+        at.path(),
+        &["campaign", "both.toml", "--only", "f*", "--only", "x*"],
+    );
+    assert_eq!(ran.status.code(), Some(2), "{ran:?}");
+    let told = String::from_utf8_lossy(&ran.stderr).into_owned();
+    assert!(told.contains("`x*`, which fits none"), "{told}");
+}
+
+#[test]
+fn campaigns_that_would_share_a_folder_are_refused_before_anything_runs() {
+    let at = tempfile::tempdir().expect("a folder");
+    for (file, name) in [("one", "same"), ("two", "same"), ("three", "report.html")] {
+        write_campaign(at.path(), name, 4.0);
+        fs::rename(
+            at.path().join(format!("{name}.toml")),
+            at.path().join(format!("{file}.toml")),
+        )
+        .expect("renamed");
+    }
+    for pair in ["\"one.toml\", \"two.toml\"", "\"one.toml\", \"three.toml\""] {
+        let both =
+            format!("version = 1\nkind = \"collection\"\nname = \"both\"\ncampaigns = [{pair}]\n");
+        fs::write(at.path().join("both.toml"), both).expect("written");
+        let ran = narrows(at.path(), &["campaign", "both.toml", "--out", "out"]);
+        assert_eq!(ran.status.code(), Some(2), "{ran:?}");
+        let told = String::from_utf8_lossy(&ran.stderr).into_owned();
+        assert!(told.contains("folders of their own"), "{told}");
+        assert!(!at.path().join("out").exists());
+    }
+}
+
+#[test]
 fn a_collection_is_no_scenario_and_its_campaigns_must_be_there() {
     let at = tempfile::tempdir().expect("a folder");
     let text = "version = 1\nkind = \"collection\"\nname = \"all\"\ncampaigns = [\"nowhere\"]\n";

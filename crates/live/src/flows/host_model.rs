@@ -287,6 +287,21 @@ mod tests {
         }
     }
 
+    #[test]
+    fn an_application_has_a_say_at_both_of_its_ends() {
+        let text = "version = 1\nname = \"n\"\nduration = \"10s\"\n\
+                    [[link]]\nname = \"l\"\nends = [\"a\", \"b\"]\n\
+                    [[request]]\nname = \"r\"\nfrom = \"a\"\nto = \"b\"\n\
+                    host_model = { mtu_probing = \"always\" }\n";
+        let draft = narrows_scenario::Draft::read("n.toml", text.as_bytes()).expect("a file");
+        let plan = draft.check().expect("a plan");
+        for host in [plan.apps[0].from, plan.apps[0].to] {
+            let settings = settings(&plan, host);
+            let probes = ("net/ipv4/tcp_mtu_probing", "2".to_owned());
+            assert!(settings.contains(&probes), "{settings:?}");
+        }
+    }
+
     /// The sender's model in virtual time, over a link with this datapath and a flow of these words.
     fn in_virtual_time(datapath: &str, model: &str) -> HostModel {
         let text = format!(

@@ -54,6 +54,38 @@ fn a_small_mtu_that_says_so_is_trusted_and_a_silent_one_is_named() {
     );
 }
 
+#[test]
+fn a_silent_mtu_is_no_black_hole_for_who_finds_the_size_by_probes() {
+    let words = "\"mtu 1400 silent\"";
+    let probing = "[flow.host_model]\nmtu_probing = \"always interval 3s\"\n";
+    let plan = plan_of(&scenario(words, words, probing));
+    let verdict = run(&SimEngine, &plan).record.verdict;
+    assert!(verdict.trusted(), "{}", verdict.line());
+    let lost = verdict.findings.iter().find(|f| f.check == "lost-packets");
+    let line = &lost.expect("the probes").line;
+    assert!(line.contains("got through in smaller packets"), "{line}");
+    // One that does not find it makes a hole of it.
+    let other = "[[flow]]\nname = \"other\"\nfrom = \"client\"\nto = \"server\"\ncc = \"cubic\"\n";
+    let plan = plan_of(&scenario(words, words, &format!("{probing}{other}")));
+    let verdict = run(&SimEngine, &plan).record.verdict;
+    assert!(verdict.reasons().any(|f| f.check == "mtu-black-hole"));
+}
+
+#[test]
+fn an_ecn_bit_that_netem_flips_is_no_reason_for_doubt() {
+    // One packet in 50 has a bit flipped, one bit in 260 or so is ECT(1)'s of a header.
+    let words = "\"netem corrupt 2%\"";
+    let plan = plan_of(&scenario(words, words, ""));
+    let ran = run(&SimEngine, &plan);
+    let found = &ran.record.verdict.findings;
+    assert!(
+        found.iter().all(|f| f.check != "codepoint-changed"),
+        "{found:?}"
+    );
+    let received = ran.summary.flows[0].codepoints.received;
+    assert!(received[1] > 0, "{received:?}");
+}
+
 const OBSERVED: &str = r#"
 [[capture]]
 name = "inside"

@@ -71,6 +71,35 @@ fn a_port_may_have_words_of_its_own_and_is_changed_by_itself() {
 }
 
 #[test]
+fn a_port_is_set_by_its_name_whether_its_link_says_anything_of_it_or_not() {
+    let toml = switched("switch buffer 100kb alpha 2 rate 1Gbit", "");
+    let text = format!("version = 1\nname = \"test\"\n{toml}");
+    for link in ["d", "e"] {
+        let text = text.replace(
+            "ends = [\"sw\", \"d\"]\nup = [",
+            "ends = [\"sw\", \"d\"]\nup = [\"sw: switch rate 2Gbit\", ",
+        );
+        for words in ["rate 30Mbit", "switch rate 30Mbit"] {
+            let mut draft = narrows_scenario::Draft::read("t.toml", text.as_bytes()).unwrap();
+            draft.set(&format!("link/{link}/up/sw={words}")).unwrap();
+            let plan = draft.check().unwrap();
+            let port = plan
+                .elements()
+                .find(|e| e.name == format!("link/{link}/up/sw"));
+            let port = port.expect("a port").spec.to_string();
+            assert!(port.contains("alpha 2 rate 30Mbit"), "{port}");
+        }
+        // Of the direction that ends there no port can be set.
+        let mut draft = narrows_scenario::Draft::read("t.toml", text.as_bytes()).unwrap();
+        assert!(
+            draft
+                .set(&format!("link/{link}/down/sw=rate 30Mbit"))
+                .is_err()
+        );
+    }
+}
+
+#[test]
 fn a_plan_with_a_node_is_written_as_it_was_read() {
     let toml = switched("switch buffer 100kb alpha 2 rate 1Gbit queue codel", "").replace(
         "ends = [\"sw\", \"d\"]\nup = [",
