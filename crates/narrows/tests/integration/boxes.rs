@@ -73,16 +73,18 @@ fn a_silent_mtu_is_no_black_hole_for_who_finds_the_size_by_probes() {
 
 #[test]
 fn an_ecn_bit_that_netem_flips_is_no_reason_for_doubt() {
-    // One packet in 50 has a bit flipped, one bit in 260 or so is ECT(1)'s of a header.
-    let words = "\"netem corrupt 2%\"";
-    let plan = plan_of(&scenario(words, words, ""));
+    // One bit of 800 is that which makes ECT(1) of Not-ECT.
+    let words = "\"netem corrupt 50%\"";
+    let small = "[[flow]]\nname = \"small\"\nfrom = \"client\"\nto = \"server\"\n\
+                 traffic = \"cbr rate 4Mbit size 100\"\n";
+    let plan = plan_of(&scenario(words, words, small));
     let ran = run(&SimEngine, &plan);
     let found = &ran.record.verdict.findings;
     assert!(
         found.iter().all(|f| f.check != "codepoint-changed"),
         "{found:?}"
     );
-    let received = ran.summary.flows[0].codepoints.received;
+    let received = ran.summary.flows[1].codepoints.received;
     assert!(received[1] > 0, "{received:?}");
 }
 

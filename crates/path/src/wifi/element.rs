@@ -114,12 +114,12 @@ impl WifiLink {
         }
         if was_idle {
             // What came while another station was sending.
-            wait = wait + self.rng.within(self.theirs);
+            wait += self.rng.within(self.theirs);
         }
         // All have something to send, and each wins as often.
         let others = AIFS + SLOT * u64::from(CW_MIN) / 2 + self.theirs;
         while self.rng.below(self.stations + 1) > 0 {
-            wait = wait + others;
+            wait += others;
         }
         wait
     }

@@ -210,6 +210,18 @@ fn flows_that_share_a_bucket_are_named() {
           them for one flow; another seed sorts them otherwise"
         ]
     );
+    // A probe waits in the queue of the flow that it is with.
+    let probe = "[[probe]]\nname = \"ping\"\nfrom = \"client\"\nto = \"server\"\n";
+    let text = SCENARIO.replace("queue fq_codel", "queue fq_codel flows 2");
+    let plan = plan_of(&format!("{text}{probe}"));
+    let (_, summary) = sound();
+    let findings = judge(&plan, &summary, false).findings;
+    assert!(
+        findings
+            .iter()
+            .any(|f| f.line.contains("probe/ping share a bucket")),
+        "{findings:?}"
+    );
     // Of 65536 hardly ever; and where all flows are to be one, or none are kept apart, it is
     // no news.
     for queue in ["cnq_codel_af", "fq_codel flows 1", "pfifo", "dualpi2"] {
