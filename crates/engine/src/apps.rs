@@ -9,23 +9,22 @@ use narrows_quic::QuicConfig;
 use narrows_scenario::{AppPlan, NameTable, Transport as Planned};
 use narrows_units::Instant;
 
-use crate::setup::{Builder, Carrier, SetupError, SocketPlan, TcpPlan};
+use crate::setup::{Builder, Carrier, ETHERNET_MTU, SetupError, SocketPlan, TcpPlan};
 
 impl Builder<'_> {
     /// Puts both ends of application `i` on their hosts.
     pub(crate) fn app(&mut self, i: usize, names: &NameTable) -> Result<(), SetupError> {
         let plan = &self.plan.apps[i];
         let owner = format!("app/{}", plan.name);
-        let mtu = self.mtu(&owner, plan.from, plan.to)?;
+        self.require_path(&owner, plan.from, plan.to)?;
         let ends = self.plan.app_ends(i);
         let mut socket = |role, local, remote| {
             let profile: Profile = self.setup.add_socket(SocketPlan {
-                carrier: app_carrier(plan, mtu, (local, remote), self.epoch, self.tls),
+                carrier: app_carrier(plan, (local, remote), self.epoch, self.tls),
                 traffic_class: plan.dscp << 2 | plan.spec.codepoint() as u8,
                 flow: None,
                 part: Part::Receives,
                 role,
-                mtu,
                 owner: owner.clone(),
                 rng: None,
             });
@@ -53,7 +52,6 @@ impl Builder<'_> {
 /// connection.
 fn app_carrier(
     plan: &AppPlan,
-    mtu: u32,
     (local, remote): (std::net::SocketAddr, std::net::SocketAddr),
     epoch: narrows_quic::Epoch,
     tls: Option<&Arc<narrows_quic::Tls>>,
@@ -67,7 +65,7 @@ fn app_carrier(
                 control: quic.cc,
                 ecn: quic.ecn,
                 dscp: plan.dscp,
-                mtu,
+                mtu: ETHERNET_MTU,
                 spin: true,
                 flow: None,
                 tls: tls.map(Arc::clone),

@@ -16,8 +16,8 @@ use narrows_scenario::{
 use narrows_units::{Instant, Rng};
 use narrows_wire::udp;
 
-/// The largest IP packet in bytes where no link says otherwise: Ethernet's.
-const ETHERNET_MTU: u32 = 1_500;
+/// The MTU in bytes of a QUIC connection until its host fills in that of its link: Ethernet's.
+pub(crate) const ETHERNET_MTU: u32 = 1_500;
 
 /// Why no engine can build a plan. A checked plan has no such fault.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -92,8 +92,6 @@ pub struct SocketPlan {
     pub part: Part,
     /// Whether it opens its connection.
     pub role: Role,
-    /// The largest IP packet that all links there and back carry, in bytes.
-    pub mtu: u32,
     /// What it belongs to: `flow/NAME`, `probe/NAME` or `app/NAME`.
     pub owner: String,
     /// Randomness of the first connection, where it is not to come from the name.
@@ -199,18 +197,16 @@ pub(crate) struct Builder<'p> {
 }
 
 impl Builder<'_> {
-    /// The smallest MTU between two hosts, there and back.
-    pub fn mtu(&self, what: &str, a: HostIndex, b: HostIndex) -> Result<u32, SetupError> {
+    /// Refuses `what` if no path leads from one host to the other, or none back.
+    pub fn require_path(&self, what: &str, a: HostIndex, b: HostIndex) -> Result<(), SetupError> {
         let refuse = |_| SetupError::NoPath {
             what: what.to_owned(),
             from: self.plan.hosts[a.0].name.clone(),
             to: self.plan.hosts[b.0].name.clone(),
         };
-        let there = self.routes.path(a.0, b.0).map_err(refuse)?;
-        let back = self.routes.path(b.0, a.0).map_err(refuse)?;
-        let hops = there.iter().chain(&back);
-        let mtus = hops.map(|h| self.plan.links[h.link].mtu);
-        Ok(mtus.min().unwrap_or(ETHERNET_MTU))
+        self.routes.path(a.0, b.0).map_err(refuse)?;
+        self.routes.path(b.0, a.0).map_err(refuse)?;
+        Ok(())
     }
 
     /// Puts both applications of flow `i` on their hosts; where its proxy listens for it,
@@ -220,37 +216,24 @@ impl Builder<'_> {
         let owner = format!("flow/{}", plan.name);
         let ends = self.plan.flow_ends(i);
         let split = self.split(i);
-        let mtus = match self.plan.proxy_ends(i) {
+        match self.plan.proxy_ends(i) {
             Some(proxy) => {
-                [ends.opener.0, ends.answerer.0].map(|end| self.mtu(&owner, end, proxy.host))
+                self.require_path(&owner, ends.opener.0, proxy.host)?;
+                self.require_path(&owner, ends.answerer.0, proxy.host)?;
             }
-            None => [(); 2].map(|()| self.mtu(&owner, plan.opens, ends.answerer.0)),
-        };
+            None => self.require_path(&owner, plan.opens, ends.answerer.0)?,
+        }
         let account = Arc::new(FlowAccount::new(FlowId(i as u32)));
         self.setup.accounts.push(Arc::clone(&account));
-        let [near_mtu, far_mtu] = mtus;
-        let (near_mtu, far_mtu) = (near_mtu?, far_mtu?);
         let [opener, answerer] = match &split {
             Some(split) => self
                 .split_ends(i, split)
                 .map(|tcp| (Carrier::Tcp(Box::new(tcp)), None)),
-            None => self.carriers(i, near_mtu),
+            None => self.carriers(i),
         };
-        for (role, mtu, (carrier, rng), (host, local), (_, remote)) in [
-            (
-                Role::Initiator,
-                near_mtu,
-                opener,
-                ends.opener,
-                ends.answerer,
-            ),
-            (
-                Role::Responder,
-                far_mtu,
-                answerer,
-                ends.answerer,
-                ends.opener,
-            ),
+        for (role, (carrier, rng), (host, local), (_, remote)) in [
+            (Role::Initiator, opener, ends.opener, ends.answerer),
+            (Role::Responder, answerer, ends.answerer, ends.opener),
         ] {
             let sends = host == plan.from;
             let part = if sends { Part::Sends } else { Part::Receives };
@@ -260,7 +243,6 @@ impl Builder<'_> {
                 flow: Some(FlowId(i as u32)),
                 part,
                 role,
-                mtu,
                 owner: owner.clone(),
                 rng,
             });
@@ -286,13 +268,13 @@ impl Builder<'_> {
         split.map(|split| self.listener(i, &split)).transpose()
     }
 
-    /// What carries flow `i` at the end that opens it and at the other, over links that
-    /// carry packets of `mtu` bytes, and the randomness of these.
-    fn carriers(&self, i: usize, mtu: u32) -> [(Carrier, Option<Rng>); 2] {
+    /// What carries flow `i` at the end that opens it and at the other, and the randomness of
+    /// these.
+    fn carriers(&self, i: usize) -> [(Carrier, Option<Rng>); 2] {
         use narrows_scenario::Transport as Planned;
         let plan = &self.plan.flows[i];
         let carrier = match &plan.transport {
-            Planned::Quic(quic) => return self.quic(i, quic, mtu),
+            Planned::Quic(quic) => return self.quic(i, quic),
             Planned::Modelled(spec) => Carrier::Shared(Transport::Model(*spec)),
             Planned::Datagrams => Carrier::Shared(Transport::Datagrams),
             Planned::Tcp(tcp) => {
@@ -303,7 +285,7 @@ impl Builder<'_> {
         [(carrier.clone(), None), (carrier, None)]
     }
 
-    fn quic(&self, i: usize, quic: &QuicOptions, mtu: u32) -> [(Carrier, Option<Rng>); 2] {
+    fn quic(&self, i: usize, quic: &QuicOptions) -> [(Carrier, Option<Rng>); 2] {
         let plan = &self.plan.flows[i];
         let ends = self.plan.flow_ends(i);
         let (near, far) = (ends.opener.1, ends.answerer.1);
@@ -313,7 +295,7 @@ impl Builder<'_> {
             control: quic.cc,
             ecn: quic.ecn,
             dscp: plan.dscp,
-            mtu,
+            mtu: ETHERNET_MTU,
             spin: quic.spin != SpinUse::Greased,
             flow: Some(FlowId(i as u32)),
             tls: None,
@@ -338,7 +320,7 @@ impl Builder<'_> {
     fn probe(&mut self, i: usize, names: &NameTable) -> Result<(), SetupError> {
         let plan = &self.plan.probes[i];
         let owner = format!("probe/{}", plan.name);
-        let mtu = self.mtu(&owner, plan.from, plan.to)?;
+        self.require_path(&owner, plan.from, plan.to)?;
         let ends = self.plan.probe_ends(i);
         let (near, far) = (ends.opener.1, ends.answerer.1);
         let entity = names.id(&owner).unwrap_or_default();
@@ -348,7 +330,6 @@ impl Builder<'_> {
             flow: None,
             part: Part::Receives,
             role: Role::Initiator,
-            mtu,
             owner: owner.clone(),
             rng: None,
         });

@@ -81,7 +81,7 @@ impl<'p> Builder<'p> {
                 (Role::Initiator, true) => leg.ecn,
                 (Role::Initiator, false) => split.tcp.ecn,
             };
-            let mtu = self.mtu(&owner, end, ends.host)?;
+            self.require_path(&owner, end, ends.host)?;
             let tcp = TcpPlan {
                 control: leg.cc.clone(),
                 ecn,
@@ -97,7 +97,6 @@ impl<'p> Builder<'p> {
                 flow: Some(FlowId(i as u32)),
                 part: Part::Relays,
                 role,
-                mtu,
                 owner: owner.clone(),
                 rng: None,
             }))

@@ -58,7 +58,7 @@ pub(crate) struct ConnectionEnds<'a> {
     pub role: Role,
     pub local: SocketAddr,
     pub remote: SocketAddr,
-    /// The largest IP packet that the first link takes, in bytes, or less as ICMP has said.
+    /// The largest IP packet that the first link takes, in bytes, or less as ICMP has reported.
     pub mtu: u32,
     /// The server's Fast Open cookie, if one is known.
     pub cookie: Option<&'a [u8]>,

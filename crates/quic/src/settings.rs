@@ -45,8 +45,8 @@ pub struct QuicConfig {
     pub ecn: bool,
     /// The code point of all packets, 0 to 63.
     pub dscp: u8,
-    /// The largest IP packet on the path, in bytes: quinn's MTU discovery
-    /// looks up to it.
+    /// The largest IP packet that this end's link takes, in bytes: quinn's MTU discovery
+    /// searches up to it.
     pub mtu: u32,
     /// Whether the spin bit may be in use. If so, quinn switches it off on one
     /// connection in eight at each end, by chance (RFC 9000 §17.4 asks for one

@@ -18,8 +18,8 @@ pub struct Socket {
     events: VecDeque<EndpointEvent>,
     /// The application has ended its stream, which was not possible yet.
     ending: bool,
-    /// The application has closed the connection, or knows that the other end's stream ended.
-    told: bool,
+    /// The application has closed the connection, or the end of the other's stream was reported.
+    end_reported: bool,
     over: bool,
 }
 
@@ -30,7 +30,7 @@ impl Socket {
             connection,
             events: VecDeque::new(),
             ending: false,
-            told: false,
+            end_reported: false,
             over: false,
         }
     }
@@ -51,7 +51,7 @@ impl Socket {
                 QuicEvent::Closed => {
                     self.over = true;
                     // Nothing more comes, the end of the stream neither.
-                    if std::mem::replace(&mut self.told, true) {
+                    if std::mem::replace(&mut self.end_reported, true) {
                         continue;
                     }
                     SocketEvent::PeerClosed
@@ -122,7 +122,7 @@ impl Endpoint for Socket {
 
     fn read(&mut self, most: u64, into: Option<&mut Vec<u8>>) -> u64 {
         let (bytes, ended) = self.connection.read(most, into);
-        if ended && !std::mem::replace(&mut self.told, true) {
+        if ended && !std::mem::replace(&mut self.end_reported, true) {
             let closed = EndpointEvent::Socket(SocketEvent::PeerClosed);
             self.events.push_back(closed);
         }
@@ -135,7 +135,7 @@ impl Endpoint for Socket {
     }
 
     fn close(&mut self, now: Instant) {
-        self.told = true;
+        self.end_reported = true;
         self.connection.close(now);
     }
 

@@ -208,6 +208,9 @@ impl FlentTest {
     /// names. Of `tcp_nup` with eight flows that is `tcp_8up`, which to Flent is the same.
     pub fn of(flows: &[&str], probes: &[&str]) -> Option<Self> {
         let streams = Some(flows.len() as u64);
+        if streams > Some(MOST_STREAMS) {
+            return None;
+        }
         let mut tests = FLENT_TESTS
             .iter()
             .filter_map(|test| Self::named(test.name, streams));

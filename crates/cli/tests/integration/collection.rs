@@ -103,8 +103,8 @@ fn of_a_collection_only_campaigns_with_a_cell_that_fits_are_run() {
         &["campaign", "both.toml", "--only", "f*", "--only", "x*"],
     );
     assert_eq!(ran.status.code(), Some(2), "{ran:?}");
-    let told = String::from_utf8_lossy(&ran.stderr).into_owned();
-    assert!(told.contains("`x*`, which fits none"), "{told}");
+    let stderr = String::from_utf8_lossy(&ran.stderr).into_owned();
+    assert!(stderr.contains("`x*`, which fits none"), "{stderr}");
 }
 
 #[test]
@@ -124,8 +124,8 @@ fn campaigns_that_would_share_a_folder_are_refused_before_anything_runs() {
         fs::write(at.path().join("both.toml"), both).expect("written");
         let ran = narrows(at.path(), &["campaign", "both.toml", "--out", "out"]);
         assert_eq!(ran.status.code(), Some(2), "{ran:?}");
-        let told = String::from_utf8_lossy(&ran.stderr).into_owned();
-        assert!(told.contains("folders of their own"), "{told}");
+        let stderr = String::from_utf8_lossy(&ran.stderr).into_owned();
+        assert!(stderr.contains("folders of their own"), "{stderr}");
         assert!(!at.path().join("out").exists());
     }
 }
@@ -141,8 +141,8 @@ fn a_collection_is_no_scenario_and_its_campaigns_must_be_there() {
     ] {
         let ran = narrows(at.path(), &args);
         assert_eq!(ran.status.code(), Some(2), "{ran:?}");
-        let told = String::from_utf8_lossy(&ran.stderr).into_owned();
-        assert!(told.contains(says), "{told}");
+        let stderr = String::from_utf8_lossy(&ran.stderr).into_owned();
+        assert!(stderr.contains(says), "{stderr}");
     }
     assert!(!at.path().join("results").exists());
 }

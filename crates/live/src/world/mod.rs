@@ -261,7 +261,7 @@ impl World {
             let (_, device) = self.links[hop.link].end(hop.up);
             let smallest = smallest_mtu(plan, routes, at, to);
             let own = plan.links[hop.link].mtu;
-            let told = smallest < own && !has_hidden_mtu(plan, routes, at, to);
+            let is_known = smallest < own && !has_hidden_mtu(plan, routes, at, to);
             let add = |to: IpAddr, source: IpAddr| {
                 namespace.add_route(&Route {
                     to,
@@ -269,7 +269,7 @@ impl World {
                     device,
                     via: None,
                     source: Some(source),
-                    mtu: told.then_some(smallest),
+                    mtu: is_known.then_some(smallest),
                 })
             };
             let behind = boxes.iter().filter(|b| b.inside.0 == to);
@@ -338,8 +338,8 @@ fn smallest_mtu(plan: &Plan, routes: &Routes, a: usize, b: usize) -> u32 {
     all.min().unwrap_or(IPV6_MIN_MTU)
 }
 
-/// Whether an element on the way there or back takes smaller packets than its link: hosts find
-/// out what the path carries then, instead of being told what its links do.
+/// Whether an element on the way there or back takes smaller packets than its link: hosts then
+/// find out what the path carries, and their routes name no MTU.
 fn has_hidden_mtu(plan: &Plan, routes: &Routes, a: usize, b: usize) -> bool {
     let there = routes.path(a, b).unwrap_or_default();
     let back = routes.path(b, a).unwrap_or_default();

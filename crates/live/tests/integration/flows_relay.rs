@@ -29,7 +29,6 @@ fn set_up(setup: &mut Setup, plan: &Plan, bytes: usize, resets: bool, seen: &Acc
         flow: None,
         part: Part::Receives,
         role: Role::Initiator,
-        mtu: 1500,
         owner: "relay".to_owned(),
         rng: None,
     });

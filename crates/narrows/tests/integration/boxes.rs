@@ -72,6 +72,28 @@ fn a_silent_mtu_is_no_black_hole_for_who_finds_the_size_by_probes() {
 }
 
 #[test]
+fn a_silent_mtu_is_no_black_hole_for_who_has_nothing_to_deliver_in_the_window() {
+    let words = "\"mtu 1400 silent\"";
+    let probing = "[flow.host_model]\nmtu_probing = \"always interval 3s\"\n";
+    let ended = "[[flow]]\nname = \"ended\"\nfrom = \"client\"\nto = \"server\"\ncc = \"cubic\"\n\
+                 bytes = 20000\nstart = \"0s\"\nhost_model = { mtu_probing = \"always\" }\n";
+    let stopped = "[[request]]\nname = \"stopped\"\nfrom = \"client\"\nto = \"server\"\n\
+                   arrivals = \"every 100ms\"\nstop = \"1s\"\n";
+    let verdict = |more: &str| {
+        let plan = plan_of(&scenario(words, words, &format!("{probing}{more}")));
+        run(&SimEngine, &plan).record.verdict
+    };
+    for more in [ended, stopped] {
+        let verdict = verdict(more);
+        assert!(verdict.trusted(), "{more}: {}", verdict.line());
+    }
+    // Responses that are too long for the hop: none arrives.
+    let waiting = stopped.replace("stop = \"1s\"", "response = \"100kb\"");
+    let verdict = verdict(&waiting);
+    assert!(verdict.reasons().any(|f| f.check == "mtu-black-hole"));
+}
+
+#[test]
 fn an_ecn_bit_that_netem_flips_is_no_reason_for_doubt() {
     // One bit of 800 is that which makes ECT(1) of Not-ECT.
     let words = "\"netem corrupt 50%\"";

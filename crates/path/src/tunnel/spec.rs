@@ -79,7 +79,7 @@ impl TunnelWords {
         self.mtu.unwrap_or_else(|| self.of.largest(self.ip(), link))
     }
 
-    /// Whether an end sends to where the other was last heard from, as WireGuard does; with one
+    /// Whether an end sends to where the latest packet of the other came from, as WireGuard does; with one
     /// source port, to which answers can go.
     pub(super) fn roams(&self) -> bool {
         let fixed = matches!(self.sport, Some(SourcePort::Fixed(_)));

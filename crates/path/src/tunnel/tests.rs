@@ -199,13 +199,13 @@ proptest! {
         if let Some(byte) = outer.bytes.get_mut(at) {
             *byte ^= 1 << bit;
         }
-        // ESP's tag, which would tell, is not computed; nor is a checksum where the address, or
+        // ESP's tag, which would show it, is not computed; nor is a checksum where the address, or
         // the version by which it is read, is not known to be this end's.
-        let told = !words.contains("ipsec")
+        let noticed = !words.contains("ipsec")
             && !words.contains("ipv6")
             && at > 0
             && !(16..20).contains(&at);
-        if let Some(packet) = pair.leave(outer).filter(|_| told) {
+        if let Some(packet) = pair.leave(outer).filter(|_| noticed) {
             prop_assert_eq!(&packet.bytes, &inner);
         }
     }

@@ -170,12 +170,12 @@ impl Search {
         })
     }
 
-    /// What such a search does about packet-too-big reports that it is told to use so: QUIC's stacks
+    /// What such a search does about packet-too-big reports where `set` is asked for: QUIC's stacks
     /// ignore them (RFC 9000 section 14.2.1 lets them).
-    pub fn reports(self, told: Reports) -> Reports {
+    pub fn reports(self, set: Reports) -> Reports {
         match self {
             Self::Of(_) => Reports::Ignored,
-            _ => told,
+            _ => set,
         }
     }
 

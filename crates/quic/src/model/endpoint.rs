@@ -249,7 +249,7 @@ impl Endpoint {
         self.judge_size();
     }
 
-    /// Tells the search what became of packets of data.
+    /// Reports to the search what became of packets of data.
     fn judge_size(&mut self) {
         let around = self.around();
         if let (Some(mtu), Some(fates)) = (&mut self.mtu, &mut self.outbound.fates) {

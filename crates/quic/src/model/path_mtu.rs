@@ -19,7 +19,7 @@ pub(super) struct PathMtu {
 
 impl PathMtu {
     /// A discovery up to what a link of `mtu` bytes carries. Acknowledgements of data confirm what
-    /// is found, and ICMP is not listened to, as no stack of QUIC does.
+    /// is found, and ICMP is ignored, as by the stacks of QUIC.
     pub fn new(search: Search, ipv4: bool, mtu: u32) -> Self {
         let mtu = u16::try_from(mtu).unwrap_or(u16::MAX);
         let of = match ipv4 {

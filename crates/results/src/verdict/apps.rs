@@ -14,8 +14,7 @@ const NO_PORT: &str = "no_port";
 /// Judges applications by what they reported in the steady window.
 pub(super) fn judge(found: &mut Findings, plan: &Plan, summary: &RunSummary) {
     for app in &plan.apps {
-        let name = format!("app/{}", app.name);
-        let source = summary.sources.iter().find(|source| source.name == name);
+        let (name, source) = source_of(app, summary);
         for delivery in app.spec.deliveries() {
             delivered(found, (plan, app), &name, source, &delivery);
         }
@@ -34,12 +33,39 @@ pub(super) fn judge(found: &mut Findings, plan: &Plan, summary: &RunSummary) {
     }
 }
 
-/// Whether all that `app` is to deliver was delivered at least once in the steady window.
-pub(super) fn got_through(app: &AppPlan, summary: &RunSummary) -> bool {
+/// Whether nothing was delivered in the steady window of something that `app` had to deliver.
+pub(super) fn is_stuck(plan: &Plan, app: &AppPlan, summary: &RunSummary) -> bool {
+    let (_, source) = source_of(app, summary);
+    let mut deliveries = app.spec.deliveries().into_iter();
+    deliveries.any(|delivery| is_missed(plan, app, source, &delivery))
+}
+
+/// The name of an application, and what it reported, if anything.
+fn source_of<'s>(app: &AppPlan, summary: &'s RunSummary) -> (String, Option<&'s SourceSummary>) {
     let name = format!("app/{}", app.name);
     let source = summary.sources.iter().find(|source| source.name == name);
-    let mut deliveries = app.spec.deliveries().into_iter();
-    deliveries.all(|delivery| count(source, &delivery.got.column()) > 0.0)
+    (name, source)
+}
+
+/// Whether some of it was due and none delivered.
+fn is_missed(
+    plan: &Plan,
+    app: &AppPlan,
+    source: Option<&SourceSummary>,
+    delivery: &Delivery,
+) -> bool {
+    let amount = |field: narrows_core::TelemetryField| count(source, &field.column());
+    let part = part_of_window(plan, app.start, app.stop);
+    let expects = match delivery.due {
+        // What still waits when it has stopped is no concern of the window.
+        _ if part.is_zero() => false,
+        // What reports nothing at all shows nothing either.
+        Some(due) if source.is_some() => {
+            amount(due) > 0.0 || delivery.waiting.map_or(0.0, amount) > 0.0
+        }
+        _ => part * 2 >= plan.measure.length(),
+    };
+    expects && amount(delivery.got) <= 0.0
 }
 
 fn delivered(
@@ -52,15 +78,7 @@ fn delivered(
     let amount = |field: narrows_core::TelemetryField| count(source, &field.column());
     let [thing, happens] = delivery.what;
     let due = delivery.due.map_or(0.0, amount);
-    let part = part_of_window(plan, app.start, app.stop);
-    let expects = match delivery.due {
-        // What still waits when it has stopped is no concern of the window.
-        _ if part.is_zero() => false,
-        // What reports nothing at all shows nothing either.
-        Some(_) if source.is_some() => due > 0.0 || delivery.waiting.map_or(0.0, amount) > 0.0,
-        _ => part * 2 >= plan.measure.length(),
-    };
-    if expects && amount(delivery.got) <= 0.0 {
+    if is_missed(plan, app, source, delivery) {
         let of = match due > 0.0 {
             true => format!(", of {due} that were due"),
             false => String::new(),

@@ -47,16 +47,17 @@ fn talkers(plan: &Plan) -> Vec<Talker> {
 
 /// Notes flows that share a bucket of a queue on their way: of two of them each gets
 /// half of a fair share, a probe measures the queue of the flow that it is with, and nothing
-/// else shows why. Data and acknowledgements count alike. It is no reason for distrust, for such queues are like that: two of four
-/// flows meet in one of 1024 buckets with one seed in 170.
+/// else shows why. Data and acknowledgements count alike. It is no reason for distrust, for
+/// such queues are like that: two of four flows meet in one of 1024 buckets with one seed in
+/// 170.
 pub(super) fn judge(found: &mut Findings, plan: &Plan, routes: &Routes, summary: &RunSummary) {
     let talkers = talkers(plan);
     // Element and bucket, with those in it.
     let mut shared: BTreeMap<(&str, usize), Vec<&Talker>> = BTreeMap::new();
-    for flow in &talkers {
-        let (opener, answerer) = (flow.ends.opener, flow.ends.answerer);
+    for talker in &talkers {
+        let (opener, answerer) = (talker.ends.opener, talker.ends.answerer);
         for ((from, source), (to, destination)) in [(opener, answerer), (answerer, opener)] {
-            let packet = packet(flow, source, destination);
+            let packet = packet(talker, source, destination);
             let mut way = plan.elements_between(routes, from, to);
             if way.any(|(_, e)| e.spec.facts().translates || e.spec.facts().wraps) {
                 // Which addresses a queue sees there is settled as the run goes on.
@@ -71,7 +72,7 @@ pub(super) fn judge(found: &mut Findings, plan: &Plan, routes: &Routes, summary:
                 shared
                     .entry((&element.name, bucket))
                     .or_default()
-                    .push(flow);
+                    .push(talker);
             }
         }
     }
@@ -100,15 +101,15 @@ fn meet(plan: &Plan, one: &Talker, other: &Talker) -> bool {
     one.name != other.name && one.start < end(other) && other.start < end(one)
 }
 
-/// What a queue sees of every packet of `flow` in one direction.
-fn packet(flow: &Talker, source: SocketAddr, destination: SocketAddr) -> Packet {
+/// What a queue sees of every packet of `talker` in one direction.
+fn packet(talker: &Talker, source: SocketAddr, destination: SocketAddr) -> Packet {
     let mut bytes = Vec::new();
     let fields = IpFields {
         source: source.ip(),
         destination: destination.ip(),
-        traffic_class: flow.dscp << 2,
+        traffic_class: talker.dscp << 2,
         ttl: 64,
-        protocol: flow.protocol,
+        protocol: talker.protocol,
         ident: 0,
     };
     // As much of the header above as both transports have alike: the ports, and four bytes.

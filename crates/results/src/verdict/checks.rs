@@ -352,8 +352,14 @@ pub(super) fn is_seen(plan: &Plan, summary: &RunSummary, element: &str) -> bool 
 
 /// What a smaller MTU in the middle dropped, and whether the sender got an ICMP error. One that
 /// is silent is no black hole for who finds the size by probes, which is what then got lost:
-/// `stuck` says that not everybody got through.
-fn small_mtu(found: &mut Findings, name: &str, spec: &MtuSpec, drops: u64, stuck: bool) {
+/// `is_stuck` says whether somebody did not get through.
+fn small_mtu(
+    found: &mut Findings,
+    name: &str,
+    spec: &MtuSpec,
+    drops: u64,
+    is_stuck: impl FnOnce() -> bool,
+) {
     let dropped = format!(
         "{name} dropped {drops} packets larger than its {} bytes",
         spec.mtu
@@ -361,7 +367,7 @@ fn small_mtu(found: &mut Findings, name: &str, spec: &MtuSpec, drops: u64, stuck
     let silent = format!("{dropped} without an ICMP error");
     match (drops, spec.silent) {
         (0, _) => {}
-        (_, true) if stuck => found.distrust(
+        (_, true) if is_stuck() => found.distrust(
             "mtu-black-hole",
             name,
             format!("{silent}: a black hole for path MTU discovery"),
@@ -374,8 +380,8 @@ fn small_mtu(found: &mut Findings, name: &str, spec: &MtuSpec, drops: u64, stuck
     }
 }
 
-/// Whether a flow or an application on whose way `element` is delivered nothing in the steady
-/// window.
+/// Whether a flow or an application on whose way `element` is had something to deliver in the
+/// steady window, and delivered nothing.
 fn is_stuck(plan: &Plan, routes: &Routes, summary: &RunSummary, element: &str) -> bool {
     let flows = plan.flows.iter().zip(&summary.flows);
     let mut flows = flows.filter(|(facts, _)| {
@@ -389,8 +395,11 @@ fn is_stuck(plan: &Plan, routes: &Routes, summary: &RunSummary, element: &str) -
             .flat_map(|(a, b)| plan.elements_between(routes, a, b));
         met.any(|(_, e)| e.name == element)
     });
-    flows.any(|(_, flow)| !flow.goodput_mbit.is_some_and(|goodput| goodput > 0.0))
-        || apps.any(|app| !super::apps::got_through(app, summary))
+    let is_open = |facts: &FlowPlan, flow: &FlowSummary| {
+        !flow.complete && !part_of_window(plan, facts.start, facts.stop).is_zero()
+    };
+    flows.any(|(facts, flow)| is_open(facts, flow) && flow.goodput_mbit.unwrap_or(0.0) <= 0.0)
+        || apps.any(|app| super::apps::is_stuck(plan, app, summary))
 }
 
 /// Why packets are dropped that are too long for a link.
@@ -413,8 +422,8 @@ fn other_limits(found: &mut Findings, plan: &Plan, routes: &Routes, summary: &Ru
         let element = plan.elements().find(|e| e.name == *name);
         let too_big = match element.and_then(|e| e.spec.facts().mtu) {
             Some(spec) => {
-                let stuck = is_stuck(plan, routes, summary, name);
-                small_mtu(found, name, &spec, drops.too_big, stuck);
+                let is_stuck = || is_stuck(plan, routes, summary, name);
+                small_mtu(found, name, &spec, drops.too_big, is_stuck);
                 0
             }
             None => drops.too_big,

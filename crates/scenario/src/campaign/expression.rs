@@ -262,18 +262,7 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// If `text` is none, or names what is not there.
     pub(super) fn formula(text: &'a str, metrics: &'a [Metric]) -> Result<Expression, WordError> {
-        let (at, cells) = (0, None);
-        let mut reader = Self {
-            text,
-            at,
-            metrics,
-            cells,
-        };
-        let sum = reader.sum(0)?;
-        match reader.next() {
-            None => Ok(sum),
-            Some(_) => Err(reader.wrong("`+`, `-`, `*`, `/` or the end of the formula")),
-        }
+        Self::whole(text, metrics, None, "formula")
     }
 
     /// One side of a comparison by itself.
@@ -285,17 +274,26 @@ impl<'a> Reader<'a> {
         metrics: &'a [Metric],
         cells: &'a [Cell],
     ) -> Result<Expression, WordError> {
-        let (at, cells) = (0, Some(cells));
+        Self::whole(text, metrics, Some(cells), "figure")
+    }
+
+    /// An expression that is the whole of `text`, a `what`.
+    fn whole(
+        text: &'a str,
+        metrics: &'a [Metric],
+        cells: Option<&'a [Cell]>,
+        what: &str,
+    ) -> Result<Expression, WordError> {
         let mut reader = Self {
             text,
-            at,
+            at: 0,
             metrics,
             cells,
         };
         let sum = reader.sum(0)?;
         match reader.next() {
             None => Ok(sum),
-            Some(_) => Err(reader.wrong("`+`, `-`, `*`, `/` or the end of the figure")),
+            Some(_) => Err(reader.wrong(&format!("`+`, `-`, `*`, `/` or the end of the {what}"))),
         }
     }
 

@@ -130,7 +130,7 @@ impl Tunnels {
         let found =
             format!("`nat` in `{spec}`, whose far end would answer to the near end's own address");
         let allowed = "`nat` before the tunnel begins or behind its end, or `tunnel wireguard` with one source port";
-        let help = "WireGuard alone sends to where the other end was last heard from";
+        let help = "WireGuard alone sends to where the latest packet of the other end came from";
         Err(Wrong::new(found, allowed, help))
     }
 

@@ -89,7 +89,7 @@ impl EventSink for Late {
     }
 }
 
-/// RFC 9000 §10.2: who closes, and who was told of it, take what is still on its way, and are
+/// RFC 9000 §10.2: who closes, and who received the close, take what is still on its way, and are
 /// gone after three probe timeouts.
 #[test]
 fn a_connection_of_quic_that_is_over_takes_late_packets_and_leaves_nothing() {
