@@ -480,7 +480,7 @@ mod tests {
 
     #[test]
     fn a_packet_that_does_not_fit_is_dropped_whatever_alpha_allows() {
-        let mut rig = Rig::new("switch buffer 2500b alpha 1000 rate 1Kbit");
+        let mut rig = Rig::new("switch buffer 2000b alpha 1000 rate 1Kbit");
         for _ in 0..3 {
             rig.offer(Instant::ZERO, 2, KILO);
         }

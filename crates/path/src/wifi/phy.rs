@@ -153,6 +153,17 @@ mod tests {
         let narrow = Phy { width: 20, ..PHY };
         assert_eq!(narrow.bits(9), None, "no whole number of bits");
         assert_eq!(PHY.bits(10), None);
+        for (width, lacks) in [(80, 6), (160, 9)] {
+            let phy = Phy {
+                width,
+                streams: 3,
+                ..PHY
+            };
+            let missing: Vec<u8> = (0..=MCS_MAX)
+                .filter(|mcs| phy.bits(*mcs).is_none())
+                .collect();
+            assert_eq!(missing, [lacks], "{width} MHz, three streams");
+        }
         assert_eq!(
             Phy {
                 streams: 3,

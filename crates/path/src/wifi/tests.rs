@@ -231,3 +231,30 @@ fn words_print_back_and_wrong_ones_are_refused() {
     );
     assert!(spec.base_delay(0, 1500) < Duration::from_micros(200));
 }
+
+#[test]
+fn a_frame_is_sent_eight_times_with_a_doubled_window_and_then_given_up() {
+    let mut bench = Bench::new("wifi mcs 9 error 99.9%");
+    let n = 2_000;
+    for i in 0..n {
+        bench.offer(ms(1_000 * i), 1500, 0);
+    }
+    bench.run_until(Instant::MAX);
+    bench.check_conservation();
+    let given_up = bench.record.0.iter();
+    let given_up = given_up.filter(|(_, seen)| *seen == Seen::Dropped(DropCause::Loss));
+    let after: Vec<f64> = given_up
+        .map(|(at, _)| (at.as_micros() % 1_000_000) as f64)
+        .collect();
+    // Eight failures of 0.999 each.
+    let share = after.len() as f64 / n as f64;
+    assert!((share - 0.992).abs() < 0.01, "{share}");
+    // Half of each window, from 15 slots on (10.23.2.2).
+    let slots: u64 = [15, 31, 63, 127, 255, 511, 1023, 1023].iter().sum();
+    let ppdu = VHT80.ppdu(1560, subframe(1500));
+    let fixed = (AIFS + ppdu) * 8 + (SIFS + BLOCK_ACK) * 7;
+    let expected = fixed.as_micros() as f64 + slots as f64 / 2.0 * SLOT.as_micros() as f64;
+    let mean = after.iter().sum::<f64>() / after.len() as f64;
+    // The standard deviation of one is 4.2 ms.
+    assert!((mean - expected).abs() < 400.0, "{mean} for {expected}");
+}

@@ -106,3 +106,32 @@ impl PathMtu {
         self.discovery.on_timeout(now);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_probe_is_kept_until_it_is_acknowledged_and_never_more_than_a_few() {
+        let mut mtu = PathMtu::new(Search::Adaptive, true, 1_500);
+        mtu.measured(Duration::from_millis(20));
+        mtu.begin(Instant::ZERO);
+        let probe = mtu.poll(Instant::ZERO).expect("the first size");
+        mtu.sent(7, probe);
+        let ack = |largest| Ack {
+            largest,
+            ranges: Default::default(),
+            held: Duration::ZERO,
+        };
+        mtu.acked(Instant::ZERO, &ack(6));
+        assert_eq!(mtu.probes.len(), 1);
+        mtu.acked(Instant::ZERO, &ack(7));
+        assert_eq!(mtu.probes.len(), 0);
+        assert_eq!(mtu.size(), u32::from(probe.size), "the largest first");
+        for number in 0..1_000 {
+            mtu.sent(number, probe);
+        }
+        assert_eq!(mtu.probes.len(), 64);
+        assert_eq!(mtu.probes[63].0, 999, "the oldest go");
+    }
+}
