@@ -113,7 +113,7 @@ fn a_limit_of_tunnels_is_that_of_all_threads_together() {
         let target = echo();
         let mut tunnels: Vec<_> = (0..4).map(|_| daemon.tunnel(target)).collect();
         for _ in 0..2 * THREADS {
-            let mut refused = TcpStream::connect(daemon.at).expect("it listens");
+            let mut refused = daemon.connect_from(1);
             assert!(is_reset(&mut refused), "{limit}");
         }
         for tunnel in &mut tunnels {

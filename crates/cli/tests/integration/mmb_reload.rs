@@ -74,7 +74,10 @@ until ($end) {
     alarm 20;
     my $m = sprintf('%08d', $n++); my $b;
     syswrite($c, $m) == 8 or die "write: $!";
-    sysread($c, $b, 8) == 8 && $b eq $m or die "read: $!";
+    my $r;
+    # The signal that ends it may come while it waits.
+    do { $r = sysread($c, $b, 8) } until defined $r || !$!{EINTR};
+    $r == 8 && $b eq $m or die "read: $!";
     sleep 0.01;
 }
 print "$n\n";

@@ -190,7 +190,7 @@ fn out_of_descriptors_it_says_so_and_recovers() {
     // Half of what there are is kept, and each tunnel has two.
     let most = 96 / 2 / 2;
     let mut tunnels: Vec<_> = (0..most).map(|_| daemon.tunnel(target)).collect();
-    let mut refused = TcpStream::connect(daemon.at).expect("it listens");
+    let mut refused = daemon.connect_from(1);
     assert!(is_reset(&mut refused));
     // More clients than descriptors, of which none goes.
     let _crowd: Vec<_> = (0..120).map(|_| TcpStream::connect(daemon.at)).collect();

@@ -286,13 +286,13 @@ fn own_namespace() -> io::Result<u64> {
 
 /// Undoes a record, newest first: what was done, and what could not be.
 fn undo_all(directory: &Directory, run: &RunId, record: &Record) -> Vec<Result<String, String>> {
-    if own_namespace().ok() != Some(record.namespace) {
-        // It was about another shell's namespace, which these things went
-        // with; here they would hit what is not meant.
-        return Vec::new();
-    }
+    // What was in another shell's namespace went with it; here it would hit what is not meant.
+    let is_here = own_namespace().ok() == Some(record.namespace);
     let mut said = Vec::new();
     for undo in record.undo.iter().rev() {
+        if undo.is_of_a_network() && !is_here {
+            continue;
+        }
         // Set back by the last run that changed it.
         if switch_users(directory, record.namespace, undo).any(|(other, _)| other != *run) {
             continue;

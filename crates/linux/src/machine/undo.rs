@@ -65,6 +65,11 @@ impl Undo {
         }
     }
 
+    /// Whether what it undoes belongs to a network namespace; control groups and files do not.
+    pub(super) fn is_of_a_network(&self) -> bool {
+        !matches!(self, Self::Cgroup(_) | Self::File(_))
+    }
+
     /// Does it; what was done, or `None` where it had been undone before.
     ///
     /// # Errors
