@@ -40,7 +40,7 @@ impl EcnLayout {
         let stated = if btf.is_empty() {
             major.is_some_and(|n: u32| n >= 7)
         } else {
-            btf.windows(NAME.len()).any(|w| w == NAME)
+            memchr::memmem::find(btf, NAME).is_some()
         };
         if stated { Self::Stated } else { Self::Implied }
     }

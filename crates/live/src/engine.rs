@@ -21,7 +21,7 @@ use crate::{Clock, LiveError, RunHandle, RunId, World, reports};
 
 /// From the moment at which all is built to the epoch of the run: time for
 /// threads and sockets of flows to be there when it begins.
-const LEAD: Duration = Duration::from_millis(100);
+const LEAD: Duration = Duration::from_millis(250);
 
 /// The same for each flow, application, probe and command.
 const LEAD_OF_EACH: Duration = Duration::from_micros(500);

@@ -71,7 +71,7 @@ fn an_application_writes_at_its_times_and_not_before() {
             "[[flow]]\nname = \"{name}\"\nfrom = \"client\"\nto = \"server\"\n\
              cc = \"{control}\"\ntraffic = \"writes 1000b every 10ms\"\n\
              [[flow]]\nname = \"{name}-stopped\"\nfrom = \"client\"\nto = \"server\"\n\
-             cc = \"{control}\"\ntraffic = \"writes 700b every 5ms\"\nstop = \"300ms\"\n"
+             cc = \"{control}\"\ntraffic = \"writes 700b every 5ms\"\nstop = \"1s\"\n"
         );
     }
     let Some(mut run) = Run::start("an_application_writes_at_its_times", &text) else {
