@@ -20,7 +20,7 @@ use crate::classes::{
 };
 use crate::leaf::{self, Leaf};
 use crate::link_facts::LinkFacts;
-use crate::reading::{self, Parameters};
+use crate::reading::{self, Holds, Parameters, several};
 
 /// Classes of one queue: a DSCP each, and one for the rest.
 const MAX_CLASSES: usize = 65;
@@ -37,6 +37,17 @@ pub struct DrrClass {
     pub dscps: Option<Dscps>,
     /// Its queue.
     pub queue: QueueSpec,
+}
+
+impl fmt::Display for DrrClass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)?;
+        WordWriter::new(f)
+            .some("dscp", self.dscps.as_ref())
+            .some("quantum", self.quantum)
+            .some("queue", leaf::written(&self.queue))
+            .finish()
+    }
 }
 
 impl Class for DrrClass {
@@ -86,6 +97,10 @@ impl Parameters for DrrConfig {
         ),
         QUEUE_PARAMETER,
     ];
+
+    fn values(&self) -> Vec<Holds> {
+        vec![several("class", &self.classes)]
+    }
 
     fn set(&mut self, key: Word<'_>, words: &mut Words<'_>) -> Result<bool, WordError> {
         let class = |config: &mut Self| -> Result<usize, WordError> {
@@ -149,20 +164,6 @@ impl Parameters for DrrConfig {
     /// Flows of one class are not kept apart.
     fn bucket_of(&self, _: Rng, _: &Packet) -> Option<usize> {
         None
-    }
-}
-
-impl fmt::Display for DrrConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut w = WordWriter::new(f);
-        for class in &self.classes {
-            let queue = Some(&class.queue).filter(|queue| **queue != QueueSpec::default());
-            w.pair("class", &class.name)
-                .some("dscp", class.dscps.as_ref())
-                .some("quantum", class.quantum)
-                .some("queue", queue.map(|queue| format!("({queue})")));
-        }
-        w.finish()
     }
 }
 

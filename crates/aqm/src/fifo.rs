@@ -4,15 +4,13 @@
 //! the queue already holds `limit` packets, or when it would make the backlog
 //! exceed `limit` bytes.
 
-use std::fmt;
-
 use narrows_core::{Backlog, DropCause, EntityId, Outlet, Packet, Queue, QueueCounts};
 use narrows_units::{
-    Bytes, Duration, Instant, Parameter, ParameterKind, Rng, Word, WordError, WordWriter, Words,
+    Bytes, Duration, Instant, Parameter, ParameterKind, Rng, Word, WordError, Words,
 };
 
 use crate::link_facts::LinkFacts;
-use crate::reading::{self, Parameters};
+use crate::reading::{self, Holds, Parameters, maybe};
 use crate::waiting::Waiting;
 
 /// Packets that a Linux device queues unless configured otherwise (`txqueuelen`
@@ -52,6 +50,10 @@ impl Parameters for FifoConfig {
         "Packets that may wait, or of bfifo bytes",
     )];
 
+    fn values(&self) -> Vec<Holds> {
+        vec![maybe(self.limit.map(Bytes::get))]
+    }
+
     fn set(&mut self, key: Word<'_>, words: &mut Words<'_>) -> Result<bool, WordError> {
         match key.text {
             "limit" => {
@@ -71,13 +73,6 @@ impl Parameters for FifoConfig {
 
     fn bucket_of(&self, _: Rng, _: &Packet) -> Option<usize> {
         None
-    }
-}
-
-impl fmt::Display for FifoConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let limit = self.limit.map(Bytes::get);
-        WordWriter::new(f).some("limit", limit).finish()
     }
 }
 

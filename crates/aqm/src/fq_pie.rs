@@ -5,11 +5,10 @@
 //! `memory_limit` drops nothing: the kernel counts how often it is exceeded, and goes on.
 
 use std::collections::VecDeque;
-use std::fmt;
 
 use narrows_core::{Backlog, DropCause, EntityId, MarkCause, Outlet, Packet, Queue, QueueCounts};
 use narrows_units::{
-    Bytes, Duration, Instant, Parameter, ParameterKind, Rng, Word, WordError, WordWriter, Words,
+    Bytes, Duration, Instant, Parameter, ParameterKind, Rng, Word, WordError, Words,
 };
 use narrows_wire::ip;
 
@@ -19,7 +18,7 @@ use crate::link_facts::LinkFacts;
 use crate::meter::Meter;
 use crate::pie::PieConfig;
 use crate::pie::control::{MAX_PROBABILITY, Pie};
-use crate::reading::{self, Parameters};
+use crate::reading::{self, Holds, Parameters, is, maybe};
 use crate::rounds::Rounds;
 
 /// Packets in all flows together (`fq_pie_init`).
@@ -107,10 +106,27 @@ impl Parameters for FqPieConfig {
             "10",
             "Probability up to which packets are marked instead of dropped",
         ),
-        PieConfig::PARAMETERS[6],
         PieConfig::PARAMETERS[5],
+        PieConfig::PARAMETERS[6],
         PieConfig::PARAMETERS[7],
     ];
+
+    fn values(&self) -> Vec<Holds> {
+        vec![
+            is(self.pie.limit),
+            is(self.flows),
+            is(self.pie.target),
+            is(self.pie.tupdate),
+            is(self.pie.alpha),
+            is(self.pie.beta),
+            maybe(self.quantum),
+            is(self.memory_limit),
+            is(self.ecn_prob),
+            Holds::Flag(self.pie.ecn),
+            Holds::Flag(self.pie.bytemode),
+            Holds::Flag(self.pie.dq_rate_estimator),
+        ]
+    }
 
     fn set(&mut self, key: Word<'_>, words: &mut Words<'_>) -> Result<bool, WordError> {
         match key.text {
@@ -153,26 +169,6 @@ impl Parameters for FqPieConfig {
     fn bucket_of(&self, mut rng: Rng, packet: &Packet) -> Option<usize> {
         let flows = self.flows as usize;
         (flows > 1).then(|| FlowHash::new(&mut rng).bucket(flows, packet))
-    }
-}
-
-impl fmt::Display for FqPieConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let usual = Self::default();
-        WordWriter::new(f)
-            .stated("limit", self.pie.limit, usual.pie.limit)
-            .stated("flows", self.flows, usual.flows)
-            .stated("target", self.pie.target, usual.pie.target)
-            .stated("tupdate", self.pie.tupdate, usual.pie.tupdate)
-            .stated("alpha", self.pie.alpha, usual.pie.alpha)
-            .stated("beta", self.pie.beta, usual.pie.beta)
-            .some("quantum", self.quantum)
-            .stated("memory_limit", self.memory_limit, usual.memory_limit)
-            .stated("ecn_prob", self.ecn_prob, usual.ecn_prob)
-            .word_if(self.pie.ecn, "ecn")
-            .word_if(self.pie.bytemode, "bytemode")
-            .word_if(self.pie.dq_rate_estimator, "dq_rate_estimator")
-            .finish()
     }
 }
 

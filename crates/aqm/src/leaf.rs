@@ -15,6 +15,11 @@ pub(crate) fn read(words: &mut Words<'_>) -> Result<QueueSpec, WordError> {
     QueueSpec::parse(text).map_err(|e| e.shifted(start))
 }
 
+/// The brackets of a queue that is not the usual one.
+pub(crate) fn written(queue: &QueueSpec) -> Option<String> {
+    (*queue != QueueSpec::default()).then(|| format!("({queue})"))
+}
+
 /// The queue, and a packet that was taken off it to be looked at, as Linux's
 /// `qdisc_peek_dequeued` does (include/net/sch_generic.h v6.17): it still counts as waiting.
 pub(crate) struct Leaf {

@@ -15,12 +15,9 @@
 //! and Scalable TCP", CoNEXT 2016; the classic side of RFC 9332 Appendix A. The paper's text
 //! leaves open when a packet is judged; PIE, on which its code is built, does so as it comes.
 
-use std::fmt;
-
 use narrows_core::{Backlog, DropCause, EntityId, MarkCause, Outlet, Packet, Queue, QueueCounts};
 use narrows_units::{
-    Draw, Duration, Instant, Parameter, ParameterKind, Rng, Value, Word, WordError, WordWriter,
-    Words,
+    Draw, Duration, Instant, Parameter, ParameterKind, Rng, Value, Word, WordError, Words,
 };
 use narrows_wire::{Ecn, ip};
 
@@ -29,7 +26,7 @@ use crate::dualpi2::config::{GAIN_ALLOWED, TIME_ALLOWED, gain, time};
 use crate::dualpi2::pi::{ONE, Pi};
 use crate::dualpi2::{self, recur};
 use crate::link_facts::LinkFacts;
-use crate::reading::{self, Parameters};
+use crate::reading::{self, Holds, Parameters, is};
 use crate::waiting::Waiting;
 
 /// Whose PI2.
@@ -201,6 +198,19 @@ impl Parameters for Pi2Config {
         Self::default()
     }
 
+    fn values(&self) -> Vec<Holds> {
+        vec![
+            is(narrows_units::word_for(VARIANTS, &self.variant)),
+            is(self.limit),
+            is(self.target),
+            is(self.tupdate),
+            is(self.alpha),
+            is(self.beta),
+            is(self.coupling_factor),
+            Holds::Flag(self.ecn),
+        ]
+    }
+
     fn set(&mut self, key: Word<'_>, words: &mut Words<'_>) -> Result<bool, WordError> {
         match key.text {
             "variant" => {
@@ -229,27 +239,6 @@ impl Parameters for Pi2Config {
 
     fn bucket_of(&self, _: Rng, _: &Packet) -> Option<usize> {
         None
-    }
-}
-
-impl fmt::Display for Pi2Config {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let usual = Self::of(self.variant);
-        let name = |variant| narrows_units::word_for(VARIANTS, &variant);
-        WordWriter::new(f)
-            .stated("variant", name(self.variant), name(Variant::default()))
-            .stated("limit", self.limit, usual.limit)
-            .stated("target", self.target, usual.target)
-            .stated("tupdate", self.tupdate, usual.tupdate)
-            .stated("alpha", self.alpha, usual.alpha)
-            .stated("beta", self.beta, usual.beta)
-            .stated(
-                "coupling_factor",
-                self.coupling_factor,
-                usual.coupling_factor,
-            )
-            .word_if(!self.ecn, "noecn")
-            .finish()
     }
 }
 

@@ -3,18 +3,16 @@
 //! Sources: Linux net/sched/sch_prio.c v6.17; iproute2 tc/q_prio.c. A band holds a pfifo
 //! unless `band N queue (…)` names another queue, as tc does by `parent 1:N`.
 
-use std::fmt;
-
 use narrows_core::{EntityId, Outlet, Packet, Queue, QueueCounts};
 use narrows_units::{
-    Duration, Instant, Parameter, ParameterKind, Rate, Rng, Word, WordError, WordWriter, Words,
+    Duration, Instant, Parameter, ParameterKind, Rate, Rng, Word, WordError, Words,
 };
 
 use crate::QueueSpec;
 use crate::leaf::{self, Leaf};
 use crate::link_facts::LinkFacts;
 use crate::priority::{self, DEFAULT_MAP, MAP_ALLOWED, PRIORITIES, priority_of};
-use crate::reading::{self, Parameters, place_of};
+use crate::reading::{self, Holds, Parameters, is, place_of, several};
 
 /// Least and greatest number of bands (`TCQ_MIN_PRIO_BANDS`, `TCQ_PRIO_BANDS`).
 const BANDS: std::ops::RangeInclusive<u8> = 2..=16;
@@ -77,6 +75,16 @@ impl Parameters for PrioConfig {
             "The queue of a band, which a running queue keeps",
         ),
     ];
+
+    fn values(&self) -> Vec<Holds> {
+        let queues = self.queues.iter();
+        let queues = queues.map(|(band, queue)| format!("{band} queue ({queue})"));
+        vec![
+            is(self.bands),
+            is(priority::written(&self.priomap)),
+            several("band", queues),
+        ]
+    }
 
     fn set(&mut self, key: Word<'_>, words: &mut Words<'_>) -> Result<bool, WordError> {
         match key.text {
@@ -151,20 +159,6 @@ impl Parameters for PrioConfig {
 
     fn bucket_of(&self, _: Rng, _: &Packet) -> Option<usize> {
         None
-    }
-}
-
-impl fmt::Display for PrioConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut w = WordWriter::new(f);
-        w.stated("bands", self.bands, DEFAULT_BANDS);
-        if self.priomap != DEFAULT_MAP {
-            w.pair("priomap", priority::written(&self.priomap));
-        }
-        for (band, queue) in &self.queues {
-            w.pair("band", format_args!("{band} queue ({queue})"));
-        }
-        w.finish()
     }
 }
 

@@ -1,12 +1,15 @@
-//! Reading a queue's parameters in tc's manner: keys in any order, each at most refused
-//! with its place and what may stand there.
+//! Reading and writing a queue's parameters in tc's manner: keys in any order, each at most
+//! refused with its place and what may stand there; written are those that change something, in
+//! the order of the declaration.
+
+use std::fmt;
 
 use narrows_core::Packet;
-use narrows_units::{Duration, Parameter, Rate, Rng, Word, WordError, Words};
+use narrows_units::{Duration, Parameter, ParameterKind, Rate, Rng, Word, WordError, Words};
 
 /// The parameters of one kind of queue, and what the queue answers of itself.
 pub(crate) trait Parameters: Clone + Default {
-    /// All of them, in the order in which lists have them.
+    /// All of them, in the order in which lists have them and lines are written.
     const PARAMETERS: &'static [Parameter];
 
     /// The names of all bands that such a queue can have, if it can have several.
@@ -23,6 +26,10 @@ pub(crate) trait Parameters: Clone + Default {
     /// # Errors
     /// When the value is missing or refused.
     fn set(&mut self, key: Word<'_>, words: &mut Words<'_>) -> Result<bool, WordError>;
+
+    /// What holds of each of [`PARAMETERS`](Self::PARAMETERS), in their order, without those at
+    /// the end that stand for values of others or belong to them.
+    fn values(&self) -> Vec<Holds>;
 
     /// Checks what no single key can.
     ///
@@ -71,6 +78,65 @@ fn own_words(line: &str) -> impl Iterator<Item = Word<'_>> {
         depth = depth.saturating_sub(word.text.matches(')').count());
         outside
     })
+}
+
+/// What holds of a parameter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Holds {
+    /// Nothing of its own: the default follows from something else.
+    Unsaid,
+    /// Whether a flag is set: its first name says so, and its second, if it has one, that it is
+    /// not.
+    Flag(bool),
+    /// These words behind its name; of a flag with more names the one that holds.
+    Words(String),
+}
+
+/// The value of a parameter that always has one.
+pub(crate) fn is(value: impl fmt::Display) -> Holds {
+    Holds::Words(value.to_string())
+}
+
+/// The value of a parameter that may have none of its own.
+pub(crate) fn maybe(value: Option<impl fmt::Display>) -> Holds {
+    value.map_or(Holds::Unsaid, is)
+}
+
+/// The values of the parameter `name`, which may be given several times.
+pub(crate) fn several(name: &str, values: impl IntoIterator<Item: fmt::Display>) -> Holds {
+    let words: Vec<_> = values.into_iter().map(|value| value.to_string()).collect();
+    maybe((!words.is_empty()).then(|| words.join(&format!(" {name} "))))
+}
+
+/// Writes each parameter without which the words before it would mean something else, behind a
+/// blank.
+pub(crate) fn write<P: Parameters>(parameters: &P, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let mut line = String::new();
+    let mut meant = meaning::<P>(&line);
+    for (place, holds) in parameters.values().into_iter().enumerate() {
+        let parameter = &P::PARAMETERS[place];
+        let mut names = parameter.names();
+        let words = match holds {
+            _ if holds == meant[place] => None,
+            Holds::Unsaid => None,
+            Holds::Flag(set) => names.nth(usize::from(!set)).map(str::to_owned),
+            Holds::Words(word) if parameter.kind == ParameterKind::Flag => Some(word),
+            Holds::Words(value) => names.next().map(|name| format!("{name} {value}")),
+        };
+        if let Some(words) = words {
+            line = format!("{line} {words}");
+            meant = meaning::<P>(&line);
+        }
+    }
+    f.write_str(&line)
+}
+
+/// What holds by `line`, the begin of a line.
+fn meaning<P: Parameters>(line: &str) -> Vec<Holds> {
+    let mut parameters = P::usual(&Words::new(line));
+    // What is still to come may be needed for a whole line.
+    let _ = read(&mut parameters, Words::new(line));
+    parameters.values()
 }
 
 /// Where the word `key` is in `line`; its start, if it is not there.

@@ -101,12 +101,11 @@ macro_rules! queues {
         }
 
         impl std::fmt::Display for QueueSpec {
-            /// The words in tc's order, without those that say the default; with `#`
-            /// every parameter that has a value of its own.
+            /// The words in tc's order, without those that say the default.
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.write_str(self.kind())?;
                 match self {
-                    $(Self::$name(c) => std::fmt::Display::fmt(c, f),)+
+                    $(Self::$name(c) => $crate::reading::write(c, f),)+
                 }
             }
         }

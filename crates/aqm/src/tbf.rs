@@ -6,12 +6,9 @@
 //! frames count what the link counts. A bucket that holds less than a frame drops all frames,
 //! as in Linux.
 
-use std::fmt;
-
 use narrows_core::{DropCause, EntityId, Outlet, Packet, Queue, QueueCounts};
 use narrows_units::{
-    Bytes, Duration, Instant, Parameter, ParameterKind, Rate, Rng, Word, WordError, WordWriter,
-    Words,
+    Bytes, Duration, Instant, Parameter, ParameterKind, Rate, Rng, Word, WordError, Words,
 };
 
 use crate::QueueSpec;
@@ -19,7 +16,7 @@ use crate::fifo::FifoConfig;
 use crate::leaf::{self, Leaf};
 use crate::link_facts::LinkFacts;
 use crate::meter::Meter;
-use crate::reading::{self, Parameters, place_of};
+use crate::reading::{self, Holds, Parameters, is, maybe, place_of};
 
 /// Rates that tc hands over: whole bytes a second.
 const RATE_ALLOWED: &str = "a rate of at least 8bit";
@@ -134,6 +131,18 @@ impl Parameters for TbfConfig {
         ),
     ];
 
+    fn values(&self) -> Vec<Holds> {
+        vec![
+            is(self.rate),
+            is(self.burst),
+            maybe(self.limit),
+            maybe(self.latency),
+            maybe(self.peakrate),
+            maybe(self.mtu),
+            maybe(self.queue.as_ref().map(|queue| format!("({queue})"))),
+        ]
+    }
+
     fn set(&mut self, key: Word<'_>, words: &mut Words<'_>) -> Result<bool, WordError> {
         match key.text {
             "rate" => self.rate = rate(words)?,
@@ -217,21 +226,6 @@ impl Parameters for TbfConfig {
 
     fn bucket_of(&self, _: Rng, _: &Packet) -> Option<usize> {
         None
-    }
-}
-
-impl fmt::Display for TbfConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let queue = self.queue.as_ref().map(|queue| format!("({queue})"));
-        WordWriter::new(f)
-            .pair("rate", self.rate)
-            .pair("burst", self.burst)
-            .some("limit", self.limit)
-            .some("latency", self.latency)
-            .some("peakrate", self.peakrate)
-            .some("mtu", self.mtu)
-            .some("queue", queue)
-            .finish()
     }
 }
 

@@ -264,7 +264,7 @@ pub fn alternatives(words: &[&str]) -> String {
 }
 
 /// Writes a line of words, each with a blank before it: keys with their values, and words
-/// that stand alone. What is as usual is left out, but for the alternate form (`#`).
+/// that stand alone. What is as usual is left out.
 pub struct WordWriter<'w, 'f> {
     f: &'w mut fmt::Formatter<'f>,
     written: fmt::Result,
@@ -291,10 +291,7 @@ impl<'w, 'f> WordWriter<'w, 'f> {
         value: T,
         usual: T,
     ) -> &mut Self {
-        match self.f.alternate() || value != usual {
-            true => self.pair(key, value),
-            false => self,
-        }
+        self.some(key, (value != usual).then_some(value))
     }
 
     /// The same for a value of which there may be none.

@@ -1,20 +1,17 @@
 //! Parameters of `cake` in the words of tc-cake(8).
 
-use std::fmt;
-
 use narrows_core::Packet;
 use narrows_units::{
-    Bytes, Duration, Parameter, ParameterKind, Rate, Rng, Word, WordError, WordWriter, Words,
-    word_for,
+    Bytes, Duration, Parameter, ParameterKind, Rate, Rng, Word, WordError, Words, word_for,
 };
 
 use super::ack_filter::{self, AckFilter};
-use super::framing::{self, CELLS, CONSERVATIVE, Cells, Framing, PRESETS};
+use super::framing::{CELLS, CONSERVATIVE, Cells, Framing, PRESETS};
 use super::isolation::{self, FlowMode};
 use super::tins::{self, Diffserv};
 use crate::codel::{self, INTERVAL};
 use crate::flows::FlowHash;
-use crate::reading::Parameters;
+use crate::reading::{Holds, Parameters, is, maybe};
 
 /// Names of round trips (iproute2 tc/q_cake.c; tc-cake(8) states an hour for the last one,
 /// and tc sets 1000 s).
@@ -192,18 +189,6 @@ impl Parameters for CakeConfig {
             "unlimited",
             "Sends as fast as the link takes packets",
         ),
-        Parameter::new(
-            "rtt TIME",
-            ParameterKind::Time,
-            codel::TIME_ALLOWED,
-            "100ms",
-            "Round trip that the AQM is set for; its target is a twentieth",
-        ),
-        flag(
-            "datacentre|lan|metro|regional|internet|oceanic|satellite|interplanetary",
-            "internet",
-            "A round trip of 100us, 1ms, 10ms, 30ms, 100ms, 300ms, 1s or 1000s",
-        ),
         flag(
             "besteffort|precedence|diffserv3|diffserv4|diffserv8|diffserv",
             "diffserv3",
@@ -225,6 +210,11 @@ impl Parameters for CakeConfig {
             "Whether the code point is cleared once it has been looked at",
         ),
         flag(
+            "ingress|egress",
+            "egress",
+            "Whether arriving traffic is shaped, so that what is dropped counts, too",
+        ),
+        flag(
             "ack-filter|ack-filter-aggressive|no-ack-filter",
             "no-ack-filter",
             "Which ACKs are dropped that newer ones make superfluous",
@@ -234,17 +224,22 @@ impl Parameters for CakeConfig {
             "split-gso",
             "Whether packets of segmentation offload are split, which they are here",
         ),
-        flag(
-            "ingress|egress",
-            "egress",
-            "Whether arriving traffic is shaped, so that what is dropped counts, too",
-        ),
         Parameter::new(
-            "memlimit BYTES",
-            ParameterKind::Size,
-            SIZES,
-            "4 times rate times rtt and at least 4Mb, or 10240 full frames",
-            "Bytes that may wait",
+            "rtt TIME",
+            ParameterKind::Time,
+            codel::TIME_ALLOWED,
+            "100ms",
+            "Round trip that the AQM is set for; its target is a twentieth",
+        ),
+        flag(
+            "datacentre|lan|metro|regional|internet|oceanic|satellite|interplanetary",
+            "internet",
+            "A round trip of 100us, 1ms, 10ms, 30ms, 100ms, 300ms, 1s or 1000s",
+        ),
+        flag(
+            "raw|conservative",
+            "raw",
+            "What the link counts for a packet; or overhead 48 atm",
         ),
         Parameter::new(
             "overhead BYTES",
@@ -265,10 +260,12 @@ impl Parameters for CakeConfig {
             "noatm",
             "Cells of 48 bytes in 53, or code words of 64 in 65",
         ),
-        flag(
-            "raw|conservative",
-            "raw",
-            "What the link counts for a packet; or overhead 48 atm",
+        Parameter::new(
+            "memlimit BYTES",
+            ParameterKind::Size,
+            SIZES,
+            "4 times rate times rtt and at least 4Mb, or 10240 full frames",
+            "Bytes that may wait",
         ),
         flag(
             "ethernet|docsis|ether-vlan",
@@ -291,6 +288,29 @@ impl Parameters for CakeConfig {
             "Nothing: printed by tc where it counts from the IP packet",
         ),
     ];
+
+    fn values(&self) -> Vec<Holds> {
+        let framing = &self.framing;
+        let stated = framing.from_ip || framing.overhead != 0;
+        vec![
+            maybe(self.bandwidth),
+            Holds::Unsaid,
+            is(self.diffserv.word()),
+            is(word_for(isolation::MODES, &self.flows)),
+            Holds::Flag(self.nat),
+            Holds::Flag(self.wash),
+            Holds::Flag(self.ingress),
+            is(word_for(ack_filter::MODES, &self.ack_filter)),
+            Holds::Flag(self.split_gso),
+            is(self.rtt),
+            Holds::Unsaid,
+            maybe((stated && !framing.from_ip).then_some("raw")),
+            maybe(stated.then_some(framing.overhead)),
+            is(framing.mpu),
+            is(word_for(CELLS, &framing.cells)),
+            maybe(self.memlimit),
+        ]
+    }
 
     fn set(&mut self, key: Word<'_>, words: &mut Words<'_>) -> Result<bool, WordError> {
         fn named<T: Copy>(known: &[(&str, T)], key: Word<'_>) -> Option<T> {
@@ -366,39 +386,6 @@ impl Parameters for CakeConfig {
     fn bucket_of(&self, mut rng: Rng, packet: &Packet) -> Option<usize> {
         let flow = self.flows.flow_of(FlowHash::new(&mut rng), packet);
         flow.map(|flow| flow as usize)
-    }
-}
-
-impl fmt::Display for CakeConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let usual = Self::default();
-        let Framing {
-            overhead,
-            from_ip,
-            mpu,
-            cells,
-        } = self.framing;
-        let mut writer = WordWriter::new(f);
-        writer.some("bandwidth", self.bandwidth);
-        let diffserv = self.diffserv.word();
-        let flows = word_for(isolation::MODES, &self.flows);
-        let filter = word_for(ack_filter::MODES, &self.ack_filter);
-        let cells_word = word_for(framing::CELLS, &cells);
-        writer
-            .word_if(self.diffserv != usual.diffserv, diffserv)
-            .word_if(self.flows != usual.flows, flows)
-            .word_if(self.nat, "nat")
-            .word_if(self.wash, "wash")
-            .word_if(self.ingress, "ingress")
-            .word_if(self.ack_filter != usual.ack_filter, filter)
-            .word_if(!self.split_gso, "no-split-gso")
-            .stated("rtt", self.rtt, usual.rtt)
-            .word_if(!from_ip && overhead != 0, "raw")
-            .some("overhead", (from_ip || overhead != 0).then_some(overhead))
-            .stated("mpu", mpu, 0)
-            .word_if(cells != Cells::None, cells_word)
-            .some("memlimit", self.memlimit)
-            .finish()
     }
 }
 

@@ -20,11 +20,10 @@
 mod cobalt;
 
 use std::collections::VecDeque;
-use std::fmt;
 
 use narrows_core::{DropCause, EntityId, MarkCause, Outlet, Packet, Queue, QueueCounts};
 use narrows_units::{
-    Duration, Instant, Parameter, ParameterKind, Rate, Rng, Word, WordError, WordWriter, Words,
+    Duration, Instant, Parameter, ParameterKind, Rate, Rng, Word, WordError, Words,
 };
 
 use self::cobalt::{Cobalt, Params, Share};
@@ -32,7 +31,7 @@ use crate::codel;
 use crate::flows::FlowHash;
 use crate::link_facts::LinkFacts;
 use crate::meter::Meter;
-use crate::reading::{self, Parameters};
+use crate::reading::{self, Holds, Parameters, is, maybe};
 
 /// Packets (`cnq_init`).
 const LIMIT: u32 = 10_240;
@@ -98,6 +97,15 @@ impl Parameters for CnqConfig {
         ),
     ];
 
+    fn values(&self) -> Vec<Holds> {
+        vec![
+            is(self.limit),
+            is(self.interval),
+            is(self.target),
+            maybe(self.mtu_time),
+        ]
+    }
+
     fn set(&mut self, key: Word<'_>, words: &mut Words<'_>) -> Result<bool, WordError> {
         match key.text {
             "limit" => {
@@ -126,18 +134,6 @@ impl Parameters for CnqConfig {
 
     fn bucket_of(&self, rng: Rng, packet: &Packet) -> Option<usize> {
         Some(bucket_of(rng, packet))
-    }
-}
-
-impl fmt::Display for CnqConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let usual = Self::default();
-        WordWriter::new(f)
-            .stated("limit", self.limit, usual.limit)
-            .stated("rtt", self.interval, usual.interval)
-            .stated("target", self.target, self.interval / RTT_TO_TARGET)
-            .some("mtu_time", self.mtu_time)
-            .finish()
     }
 }
 

@@ -8,19 +8,15 @@
 
 mod law;
 
-use std::fmt;
-
 use narrows_core::{DropCause, EntityId, MarkCause, Outlet, Packet, Queue, QueueCounts};
-use narrows_units::{
-    Duration, Instant, Parameter, ParameterKind, Rng, Word, WordError, WordWriter, Words,
-};
+use narrows_units::{Duration, Instant, Parameter, ParameterKind, Rng, Word, WordError, Words};
 use narrows_wire::ip;
 
 pub(crate) use law::{BLUE_DOWN, BLUE_UP, Cobalt, Params};
 
 use crate::codel;
 use crate::link_facts::LinkFacts;
-use crate::reading::{self, Parameters};
+use crate::reading::{self, Holds, Parameters, is};
 use crate::waiting::Waiting;
 
 /// Packets (`sch->limit` of sch_cake.c v6.17).
@@ -64,6 +60,15 @@ impl Parameters for CobaltConfig {
         codel::ecn_parameter("ecn"),
     ];
 
+    fn values(&self) -> Vec<Holds> {
+        vec![
+            is(self.limit),
+            is(self.target),
+            is(self.interval),
+            Holds::Flag(self.ecn),
+        ]
+    }
+
     fn set(&mut self, key: Word<'_>, words: &mut Words<'_>) -> Result<bool, WordError> {
         match key.text {
             "limit" => {
@@ -83,18 +88,6 @@ impl Parameters for CobaltConfig {
 
     fn bucket_of(&self, _: Rng, _: &Packet) -> Option<usize> {
         None
-    }
-}
-
-impl fmt::Display for CobaltConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let usual = Self::default();
-        WordWriter::new(f)
-            .stated("limit", self.limit, usual.limit)
-            .stated("target", self.target, usual.target)
-            .stated("interval", self.interval, usual.interval)
-            .word_if(!self.ecn, "noecn")
-            .finish()
     }
 }
 

@@ -9,19 +9,15 @@
 
 mod law;
 
-use std::fmt;
-
 use narrows_core::{Backlog, DropCause, EntityId, Outlet, Packet, Queue, QueueCounts};
-use narrows_units::{
-    Duration, Instant, Parameter, ParameterKind, Rng, Word, WordError, WordWriter, Words,
-};
+use narrows_units::{Duration, Instant, Parameter, ParameterKind, Rng, Word, WordError, Words};
 
 pub use law::Selector;
 pub(crate) use law::{Codel, Params, Source};
 
 use crate::link_facts::LinkFacts;
 use crate::meter::Meter;
-use crate::reading::{self, Parameters};
+use crate::reading::{self, Holds, Parameters, is, maybe};
 use crate::waiting::Waiting;
 
 /// Acceptable standing delay, RFC 8289 §4.3.
@@ -121,6 +117,16 @@ impl Parameters for CodelConfig {
         CE_THRESHOLD_PARAMETER,
     ];
 
+    fn values(&self) -> Vec<Holds> {
+        vec![
+            is(self.limit),
+            is(self.target),
+            is(self.interval),
+            Holds::Flag(self.ecn),
+            maybe(self.ce_threshold),
+        ]
+    }
+
     fn set(&mut self, key: Word<'_>, words: &mut Words<'_>) -> Result<bool, WordError> {
         match key.text {
             "limit" => {
@@ -141,19 +147,6 @@ impl Parameters for CodelConfig {
 
     fn bucket_of(&self, _: Rng, _: &Packet) -> Option<usize> {
         None
-    }
-}
-
-impl fmt::Display for CodelConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let usual = Self::default();
-        WordWriter::new(f)
-            .stated("limit", self.limit, usual.limit)
-            .stated("target", self.target, usual.target)
-            .stated("interval", self.interval, usual.interval)
-            .word_if(self.ecn, "ecn")
-            .some("ce_threshold", self.ce_threshold)
-            .finish()
     }
 }
 

@@ -3,11 +3,9 @@
 use std::fmt;
 
 use narrows_core::Packet;
-use narrows_units::{
-    Duration, Parameter, ParameterKind, Rng, Value, Word, WordError, WordWriter, Words,
-};
+use narrows_units::{Duration, Parameter, ParameterKind, Rng, Value, Word, WordError, Words};
 
-use crate::reading::Parameters;
+use crate::reading::{Holds, Parameters, is, maybe};
 
 /// Whose DualPI2: implementations differ in what decides their behaviour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -267,62 +265,6 @@ impl Parameters for DualPi2Config {
             "Bytes that may wait in both queues together (linux only)",
         ),
         Parameter::new(
-            "coupling_factor NUMBER",
-            ParameterKind::Number(""),
-            "1 to 255",
-            "2",
-            "k: the L queue's coupled probability over the base probability",
-        ),
-        Parameter::new(
-            "step_thresh TIME|PACKETS",
-            ParameterKind::Words,
-            "a time from 1us to 4s, or packets such as 5p",
-            "1ms",
-            "Threshold of the L queue above which everything is marked (not rfc9332)",
-        ),
-        Parameter::new(
-            "min_qlen_step PACKETS",
-            ParameterKind::Number("packets"),
-            u32::ALLOWED,
-            "0",
-            "Packets that have to wait in the L queue for the step to apply (linux only)",
-        ),
-        Parameter::new(
-            "drop_on_overload|overflow",
-            ParameterKind::Flag,
-            "",
-            "drop_on_overload",
-            "Whether at saturation L4S packets are dropped too, or the queue grows to its limit",
-        ),
-        Parameter::new(
-            "drop_enqueue|drop_dequeue",
-            ParameterKind::Flag,
-            "",
-            "drop_dequeue",
-            "When PI's marks and drops are decided: as a packet comes, or as it leaves",
-        ),
-        Parameter::new(
-            "l4s_ect|any_ect",
-            ParameterKind::Flag,
-            "",
-            "l4s_ect",
-            "What goes to the L queue: ECT(1) and CE, or ECT(0) too",
-        ),
-        Parameter::new(
-            "classic_protection PERCENTAGE",
-            ParameterKind::Percentage,
-            "a percentage from 0% to 100%",
-            "10%",
-            "Weight of the classic queue in the scheduler",
-        ),
-        Parameter::new(
-            "max_rtt TIME [typical_rtt TIME]",
-            ParameterKind::Time,
-            TIME_ALLOWED,
-            "none",
-            "Round trips from which target, tupdate, alpha and beta are derived",
-        ),
-        Parameter::new(
             "target TIME",
             ParameterKind::Time,
             TIME_ALLOWED,
@@ -351,11 +293,67 @@ impl Parameters for DualPi2Config {
             "Proportional gain",
         ),
         Parameter::new(
+            "step_thresh TIME|PACKETS",
+            ParameterKind::Words,
+            "a time from 1us to 4s, or packets such as 5p",
+            "1ms",
+            "Threshold of the L queue above which everything is marked (not rfc9332)",
+        ),
+        Parameter::new(
+            "min_qlen_step PACKETS",
+            ParameterKind::Number("packets"),
+            u32::ALLOWED,
+            "0",
+            "Packets that have to wait in the L queue for the step to apply (linux only)",
+        ),
+        Parameter::new(
+            "coupling_factor NUMBER",
+            ParameterKind::Number(""),
+            "1 to 255",
+            "2",
+            "k: the L queue's coupled probability over the base probability",
+        ),
+        Parameter::new(
+            "drop_on_overload|overflow",
+            ParameterKind::Flag,
+            "",
+            "drop_on_overload",
+            "Whether at saturation L4S packets are dropped too, or the queue grows to its limit",
+        ),
+        Parameter::new(
+            "drop_enqueue|drop_dequeue",
+            ParameterKind::Flag,
+            "",
+            "drop_dequeue",
+            "When PI's marks and drops are decided: as a packet comes, or as it leaves",
+        ),
+        Parameter::new(
+            "classic_protection PERCENTAGE",
+            ParameterKind::Percentage,
+            "a percentage from 0% to 100%",
+            "10%",
+            "Weight of the classic queue in the scheduler",
+        ),
+        Parameter::new(
+            "l4s_ect|any_ect",
+            ParameterKind::Flag,
+            "",
+            "l4s_ect",
+            "What goes to the L queue: ECT(1) and CE, or ECT(0) too",
+        ),
+        Parameter::new(
             "split_gso|no_split_gso",
             ParameterKind::Flag,
             "",
             "split_gso",
             "Accepted for tc's sake: packets here are never aggregates",
+        ),
+        Parameter::new(
+            "max_rtt TIME [typical_rtt TIME]",
+            ParameterKind::Time,
+            TIME_ALLOWED,
+            "none",
+            "Round trips from which target, tupdate, alpha and beta are derived",
         ),
     ];
 
@@ -371,6 +369,26 @@ impl Parameters for DualPi2Config {
             }
         }
         Self::of(variant)
+    }
+
+    fn values(&self) -> Vec<Holds> {
+        vec![
+            is(self.variant.name()),
+            maybe(self.limit),
+            maybe(self.memlimit),
+            is(self.target),
+            is(self.tupdate),
+            is(self.alpha),
+            is(self.beta),
+            is(self.step),
+            is(self.min_qlen_step),
+            is(self.coupling_factor),
+            Holds::Flag(self.drop_overload),
+            Holds::Flag(self.drop_early),
+            is(self.classic_protection),
+            Holds::Flag(!self.any_ect),
+            Holds::Flag(self.split_gso),
+        ]
     }
 
     fn set(&mut self, key: Word<'_>, words: &mut Words<'_>) -> Result<bool, WordError> {
@@ -471,40 +489,5 @@ impl Parameters for DualPi2Config {
 
     fn bucket_of(&self, _: Rng, _: &Packet) -> Option<usize> {
         None
-    }
-}
-
-impl fmt::Display for DualPi2Config {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let usual = Self::of(self.variant);
-        let has_step = self.variant != Variant::Rfc9332;
-        let step = (f.alternate() || self.step != usual.step).then_some(self.step);
-        // What counts packets is said only where it is not as usual.
-        let queue = Some(self.min_qlen_step).filter(|n| *n != usual.min_qlen_step);
-        WordWriter::new(f)
-            .stated("variant", self.variant.name(), Variant::default().name())
-            .some("limit", self.limit)
-            .some("memlimit", self.memlimit)
-            .stated("target", self.target, usual.target)
-            .stated("tupdate", self.tupdate, usual.tupdate)
-            .stated("alpha", self.alpha, usual.alpha)
-            .stated("beta", self.beta, usual.beta)
-            .some("step_thresh", step.filter(|_| has_step))
-            .some("min_qlen_step", queue)
-            .stated(
-                "coupling_factor",
-                self.coupling_factor,
-                usual.coupling_factor,
-            )
-            .word_if(!self.drop_overload, "overflow")
-            .word_if(self.drop_early, "drop_enqueue")
-            .stated(
-                "classic_protection",
-                self.classic_protection,
-                usual.classic_protection,
-            )
-            .word_if(self.any_ect, "any_ect")
-            .word_if(!self.split_gso, "no_split_gso")
-            .finish()
     }
 }

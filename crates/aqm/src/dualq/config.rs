@@ -1,14 +1,10 @@
 //! Parameters of `dualq`.
 
-use std::fmt;
-
 use narrows_core::Packet;
-use narrows_units::{
-    Duration, Parameter, ParameterKind, Rng, Value, Word, WordError, WordWriter, Words,
-};
+use narrows_units::{Duration, Parameter, ParameterKind, Rng, Value, Word, WordError, Words};
 
 use crate::dualpi2::config::{GAIN_ALLOWED, TIME_ALLOWED, gain, time};
-use crate::reading::{Parameters, place_of};
+use crate::reading::{Holds, Parameters, is, maybe, place_of};
 
 /// What marks and drops.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -295,6 +291,34 @@ impl Parameters for DualQConfig {
         Self::default()
     }
 
+    fn values(&self) -> Vec<Holds> {
+        let (shift, wrr) = match self.scheduler {
+            Scheduler::Priority => (None, None),
+            Scheduler::Shift(time) => (Some(time), None),
+            Scheduler::Wrr(low, classic) => (None, Some(format!("{low}:{classic}"))),
+        };
+        vec![
+            is(narrows_units::word_for(AQMS, &self.aqm)),
+            Holds::Flag(self.coupled),
+            is(self.limit),
+            is(self.target),
+            maybe(self.l_target),
+            is(self.tupdate),
+            is(self.alpha),
+            is(self.beta),
+            is(self.coupling_factor),
+            is(self.step_thresh),
+            is(self.min),
+            is(self.max),
+            is(self.l_min),
+            is(self.l_max),
+            Holds::Flag(self.scheduler == Scheduler::Priority),
+            maybe(shift),
+            maybe(wrr),
+            maybe(self.dscp),
+        ]
+    }
+
     fn set(&mut self, key: Word<'_>, words: &mut Words<'_>) -> Result<bool, WordError> {
         match key.text {
             "aqm" => {
@@ -368,46 +392,5 @@ impl Parameters for DualQConfig {
 
     fn bucket_of(&self, _: Rng, _: &Packet) -> Option<usize> {
         None
-    }
-}
-
-impl fmt::Display for DualQConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let usual = Self::of(self.aqm);
-        let all = f.alternate();
-        let name = |aqm| narrows_units::word_for(AQMS, &aqm);
-        let mut w = WordWriter::new(f);
-        w.stated("aqm", name(self.aqm), name(Aqm::default()))
-            .word_if(
-                self.coupled != usual.coupled,
-                match self.coupled {
-                    true => "coupled",
-                    false => "uncoupled",
-                },
-            )
-            .stated("limit", self.limit, usual.limit)
-            .stated("target", self.target, usual.target)
-            .some("l_target", self.l_target)
-            .stated("tupdate", self.tupdate, usual.tupdate)
-            .stated("alpha", self.alpha, usual.alpha)
-            .stated("beta", self.beta, usual.beta)
-            .stated(
-                "coupling_factor",
-                self.coupling_factor,
-                usual.coupling_factor,
-            )
-            .stated("step_thresh", self.step_thresh, usual.step_thresh)
-            .stated("min", self.min, usual.min)
-            .stated("max", self.max, usual.max)
-            .stated("l_min", self.l_min, usual.l_min)
-            .stated("l_max", self.l_max, usual.l_max);
-        if all || self.scheduler != usual.scheduler {
-            match self.scheduler {
-                Scheduler::Priority => w.word_if(true, "priority"),
-                Scheduler::Shift(time) => w.pair("shift", time),
-                Scheduler::Wrr(low, classic) => w.pair("wrr", format_args!("{low}:{classic}")),
-            };
-        }
-        w.some("dscp", self.dscp).finish()
     }
 }

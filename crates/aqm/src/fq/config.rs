@@ -1,16 +1,12 @@
 //! Parameters of `fq` in the words of tc-fq(8).
 
-use std::fmt;
-
 use narrows_core::Packet;
-use narrows_units::{
-    Duration, Parameter, ParameterKind, Rate, Rng, Value, Word, WordError, WordWriter, Words,
-};
+use narrows_units::{Duration, Parameter, ParameterKind, Rate, Rng, Value, Word, WordError, Words};
 
 use crate::codel;
 use crate::flows::FlowHash;
 use crate::priority::{self, DEFAULT_MAP, PRIORITIES};
-use crate::reading::{Parameters, place_of};
+use crate::reading::{Holds, Parameters, is, maybe, place_of};
 
 /// Bands (`FQ_BANDS`).
 pub(super) const BANDS: usize = 3;
@@ -199,6 +195,27 @@ impl Parameters for FqConfig {
         ),
     ];
 
+    fn values(&self) -> Vec<Holds> {
+        vec![
+            is(self.limit),
+            is(self.flow_limit),
+            maybe(self.quantum),
+            maybe(self.initial_quantum),
+            maybe(self.maxrate),
+            is(self.buckets),
+            Holds::Flag(self.pacing),
+            is(self.refill_delay),
+            is(format_args!(
+                "3 priomap {}",
+                priority::written(&self.priomap)
+            )),
+            is(self.weights.map(|n| n.to_string()).join(" ")),
+            is(self.low_rate_threshold),
+            is(self.orphan_mask),
+            maybe(self.ce_threshold),
+        ]
+    }
+
     fn set(&mut self, key: Word<'_>, words: &mut Words<'_>) -> Result<bool, WordError> {
         match key.text {
             "limit" => {
@@ -273,35 +290,5 @@ impl Parameters for FqConfig {
     fn bucket_of(&self, mut rng: Rng, packet: &Packet) -> Option<usize> {
         let hash = FlowHash::new(&mut rng).of(packet);
         Some((hash & self.orphan_mask) as usize)
-    }
-}
-
-impl fmt::Display for FqConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let usual = Self::default();
-        let mut w = WordWriter::new(f);
-        w.stated("limit", self.limit, usual.limit)
-            .stated("flow_limit", self.flow_limit, usual.flow_limit)
-            .some("quantum", self.quantum)
-            .some("initial_quantum", self.initial_quantum)
-            .some("maxrate", self.maxrate)
-            .stated("buckets", self.buckets, usual.buckets)
-            .word_if(!self.pacing, "nopacing")
-            .stated("refill_delay", self.refill_delay, usual.refill_delay);
-        if self.priomap != usual.priomap {
-            let map = priority::written(&self.priomap);
-            w.pair("bands", format_args!("3 priomap {map}"));
-        }
-        if self.weights != usual.weights {
-            w.pair("weights", self.weights.map(|n| n.to_string()).join(" "));
-        }
-        w.stated(
-            "low_rate_threshold",
-            self.low_rate_threshold,
-            usual.low_rate_threshold,
-        )
-        .stated("orphan_mask", self.orphan_mask, usual.orphan_mask)
-        .some("ce_threshold", self.ce_threshold)
-        .finish()
     }
 }

@@ -4,11 +4,11 @@ use std::fmt;
 
 use narrows_core::Packet;
 use narrows_units::{
-    Bytes, Duration, Parameter, ParameterKind, Rng, Value, Word, WordError, WordWriter, Words,
+    Bytes, Duration, Parameter, ParameterKind, Rng, Value, Word, WordError, Words,
 };
 
 use crate::codel::{self, Selector};
-use crate::reading::{self, Parameters};
+use crate::reading::{self, Holds, Parameters, is, maybe};
 
 /// Packets in all flows together, RFC 8290 §5.2.3.
 const LIMIT: u32 = 10_240;
@@ -103,8 +103,6 @@ impl Parameters for FqCodelConfig {
             "1024",
             "Hash buckets, which a running queue keeps",
         ),
-        codel::TARGET_PARAMETER,
-        codel::INTERVAL_PARAMETER,
         Parameter::new(
             "quantum BYTES",
             ParameterKind::Size,
@@ -112,6 +110,16 @@ impl Parameters for FqCodelConfig {
             "one full frame",
             "Bytes per flow and round",
         ),
+        codel::TARGET_PARAMETER,
+        codel::CE_THRESHOLD_PARAMETER,
+        Parameter::new(
+            "ce_threshold_selector VALUE/MASK",
+            ParameterKind::Words,
+            Selector::ALLOWED,
+            "all packets",
+            "Packets that ce_threshold applies to, by their DS field",
+        ),
+        codel::INTERVAL_PARAMETER,
         Parameter::new(
             "memory_limit BYTES",
             ParameterKind::Size,
@@ -127,15 +135,22 @@ impl Parameters for FqCodelConfig {
             "Packets that an overflow drops at once from the longest flow",
         ),
         codel::ecn_parameter("ecn"),
-        codel::CE_THRESHOLD_PARAMETER,
-        Parameter::new(
-            "ce_threshold_selector VALUE/MASK",
-            ParameterKind::Words,
-            Selector::ALLOWED,
-            "all packets",
-            "Packets that ce_threshold applies to, by their DS field",
-        ),
     ];
+
+    fn values(&self) -> Vec<Holds> {
+        vec![
+            is(self.limit),
+            is(self.flows),
+            maybe(self.quantum),
+            is(self.target),
+            maybe(self.ce_threshold),
+            maybe(self.ce_threshold_selector),
+            is(self.interval),
+            is(self.memory_limit),
+            is(self.drop_batch),
+            Holds::Flag(self.ecn),
+        ]
+    }
 
     fn set(&mut self, key: Word<'_>, words: &mut Words<'_>) -> Result<bool, WordError> {
         match key.text {
@@ -184,23 +199,5 @@ impl Parameters for FqCodelConfig {
 
     fn bucket_of(&self, rng: Rng, packet: &Packet) -> Option<usize> {
         super::bucket_of(self, rng, packet)
-    }
-}
-
-impl fmt::Display for FqCodelConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let usual = Self::default();
-        WordWriter::new(f)
-            .stated("limit", self.limit, usual.limit)
-            .stated("flows", self.flows, usual.flows)
-            .some("quantum", self.quantum)
-            .stated("target", self.target, usual.target)
-            .some("ce_threshold", self.ce_threshold)
-            .some("ce_threshold_selector", self.ce_threshold_selector)
-            .stated("interval", self.interval, usual.interval)
-            .stated("memory_limit", self.memory_limit, usual.memory_limit)
-            .stated("drop_batch", self.drop_batch, usual.drop_batch)
-            .word_if(!self.ecn, "noecn")
-            .finish()
     }
 }

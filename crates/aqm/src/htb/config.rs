@@ -12,7 +12,7 @@ use crate::classes::{
     self, CLASS_PARAMETER, Class, DSCP_PARAMETER, Dscps, NAME_ALLOWED, QUEUE_PARAMETER,
 };
 use crate::leaf;
-use crate::reading::{self, Parameters, place_of};
+use crate::reading::{self, Holds, Parameters, is, place_of, several};
 
 /// Levels of the tree (`TC_HTB_MAXDEPTH`).
 pub(super) const LEVELS: usize = 8;
@@ -69,6 +69,23 @@ pub struct HtbClass {
     pub dscps: Option<Dscps>,
     /// Its queue.
     pub queue: QueueSpec,
+}
+
+impl fmt::Display for HtbClass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)?;
+        WordWriter::new(f)
+            .some("parent", self.parent.as_ref())
+            .pair("rate", self.rate)
+            .some("ceil", self.ceil)
+            .some("burst", self.burst)
+            .some("cburst", self.cburst)
+            .stated("prio", self.prio, 0)
+            .some("quantum", self.quantum)
+            .some("dscp", self.dscps.as_ref())
+            .some("queue", leaf::written(&self.queue))
+            .finish()
+    }
 }
 
 impl Class for HtbClass {
@@ -263,6 +280,10 @@ impl Parameters for HtbConfig {
         QUEUE_PARAMETER,
     ];
 
+    fn values(&self) -> Vec<Holds> {
+        vec![is(self.r2q), several("class", &self.classes)]
+    }
+
     fn set(&mut self, key: Word<'_>, words: &mut Words<'_>) -> Result<bool, WordError> {
         match key.text {
             "r2q" => self.r2q = words.value_where("at least 1", |n: &u32| *n > 0)?,
@@ -373,26 +394,5 @@ impl Parameters for HtbConfig {
 
     fn bucket_of(&self, _: Rng, _: &Packet) -> Option<usize> {
         None
-    }
-}
-
-impl fmt::Display for HtbConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut w = WordWriter::new(f);
-        w.stated("r2q", self.r2q, R2Q);
-        for class in &self.classes {
-            let queue = Some(&class.queue).filter(|queue| **queue != QueueSpec::default());
-            w.pair("class", &class.name)
-                .some("parent", class.parent.as_ref())
-                .pair("rate", class.rate)
-                .some("ceil", class.ceil)
-                .some("burst", class.burst)
-                .some("cburst", class.cburst)
-                .stated("prio", class.prio, 0)
-                .some("quantum", class.quantum)
-                .some("dscp", class.dscps.as_ref())
-                .some("queue", queue.map(|queue| format!("({queue})")));
-        }
-        w.finish()
     }
 }

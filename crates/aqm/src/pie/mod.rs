@@ -7,18 +7,14 @@
 
 pub(crate) mod control;
 
-use std::fmt;
-
 use narrows_core::{Backlog, DropCause, EntityId, MarkCause, Outlet, Packet, Queue, QueueCounts};
-use narrows_units::{
-    Duration, Instant, Parameter, ParameterKind, Rng, Word, WordError, WordWriter, Words,
-};
+use narrows_units::{Duration, Instant, Parameter, ParameterKind, Rng, Word, WordError, Words};
 
 use self::control::{MAX_PROBABILITY, Pie};
 use crate::codel;
 use crate::jiffies;
 use crate::link_facts::LinkFacts;
-use crate::reading::{self, Parameters};
+use crate::reading::{self, Holds, Parameters, is};
 use crate::waiting::Waiting;
 
 /// Greatest α and β of tc, in sixteenths of Hz (`ALPHA_MAX`).
@@ -106,18 +102,18 @@ impl Parameters for PieConfig {
             "Proportional gain",
         ),
         Parameter::new(
-            "bytemode|nobytemode",
-            ParameterKind::Flag,
-            "",
-            "nobytemode",
-            "Whether smaller packets are dropped less",
-        ),
-        Parameter::new(
             "ecn|noecn",
             ParameterKind::Flag,
             "",
             "noecn",
             "Whether packets are marked instead of dropped, up to a probability of 10 %",
+        ),
+        Parameter::new(
+            "bytemode|nobytemode",
+            ParameterKind::Flag,
+            "",
+            "nobytemode",
+            "Whether smaller packets are dropped less",
         ),
         Parameter::new(
             "dq_rate_estimator|no_dq_rate_estimator",
@@ -127,6 +123,19 @@ impl Parameters for PieConfig {
             "Whether delay is computed from the drain rate (RFC 8033 §4.3) instead of timestamps",
         ),
     ];
+
+    fn values(&self) -> Vec<Holds> {
+        vec![
+            is(self.limit),
+            is(self.target),
+            is(self.tupdate),
+            is(self.alpha),
+            is(self.beta),
+            Holds::Flag(self.ecn),
+            Holds::Flag(self.bytemode),
+            Holds::Flag(self.dq_rate_estimator),
+        ]
+    }
 
     fn set(&mut self, key: Word<'_>, words: &mut Words<'_>) -> Result<bool, WordError> {
         match key.text {
@@ -153,22 +162,6 @@ impl Parameters for PieConfig {
 
     fn bucket_of(&self, _: Rng, _: &Packet) -> Option<usize> {
         None
-    }
-}
-
-impl fmt::Display for PieConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let usual = Self::default();
-        WordWriter::new(f)
-            .stated("limit", self.limit, usual.limit)
-            .stated("target", self.target, usual.target)
-            .stated("tupdate", self.tupdate, usual.tupdate)
-            .stated("alpha", self.alpha, usual.alpha)
-            .stated("beta", self.beta, usual.beta)
-            .word_if(self.ecn, "ecn")
-            .word_if(self.bytemode, "bytemode")
-            .word_if(self.dq_rate_estimator, "dq_rate_estimator")
-            .finish()
     }
 }
 

@@ -11,18 +11,15 @@
 
 mod law;
 
-use std::fmt;
-
 use narrows_core::{Backlog, DropCause, EntityId, MarkCause, Outlet, Packet, Queue, QueueCounts};
 use narrows_units::{
-    Bytes, Duration, Instant, Parameter, ParameterKind, Rate, Rng, Word, WordError, WordWriter,
-    Words,
+    Bytes, Duration, Instant, Parameter, ParameterKind, Rate, Rng, Word, WordError, Words,
 };
 
 use self::law::{Action, Derived, Red};
 use crate::jiffies;
 use crate::link_facts::LinkFacts;
-use crate::reading::{self, Parameters};
+use crate::reading::{self, Holds, Parameters, is, maybe};
 use crate::waiting::Waiting;
 
 /// max_p unless configured otherwise (tc, Floyd's recommendation).
@@ -269,6 +266,22 @@ impl Parameters for RedConfig {
         Self::unset()
     }
 
+    fn values(&self) -> Vec<Holds> {
+        vec![
+            is(self.limit),
+            maybe(self.min),
+            maybe(self.max),
+            is(self.avpkt),
+            maybe(self.burst),
+            Holds::Flag(self.adaptive),
+            is(self.probability),
+            is(self.bandwidth),
+            Holds::Flag(self.ecn),
+            Holds::Flag(self.harddrop),
+            Holds::Flag(self.nodrop),
+        ]
+    }
+
     fn set(&mut self, key: Word<'_>, words: &mut Words<'_>) -> Result<bool, WordError> {
         match key.text {
             "limit" => self.limit = size(words)?,
@@ -311,27 +324,6 @@ impl Parameters for RedConfig {
 
     fn bucket_of(&self, _: Rng, _: &Packet) -> Option<usize> {
         None
-    }
-}
-
-impl fmt::Display for RedConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let all = f.alternate();
-        let (min, max, burst) = self.defaults();
-        let said = |value: Option<u32>, usual| value.or(all.then_some(usual));
-        WordWriter::new(f)
-            .pair("limit", self.limit)
-            .some("min", said(self.min, min))
-            .some("max", said(self.max, max))
-            .pair("avpkt", self.avpkt)
-            .some("burst", said(self.burst, burst))
-            .word_if(self.adaptive, "adaptive")
-            .stated("probability", self.probability, PROBABILITY)
-            .stated("bandwidth", self.bandwidth, BANDWIDTH)
-            .word_if(self.ecn, "ecn")
-            .word_if(self.harddrop, "harddrop")
-            .word_if(self.nodrop, "nodrop")
-            .finish()
     }
 }
 

@@ -7,17 +7,16 @@
 //! what has no room under it.
 
 use std::collections::VecDeque;
-use std::fmt;
 
 use narrows_core::{Backlog, DropCause, EntityId, Outlet, Packet, Queue, QueueCounts};
 use narrows_units::{
-    Bytes, Duration, Instant, Parameter, ParameterKind, Rng, Word, WordError, WordWriter, Words,
+    Bytes, Duration, Instant, Parameter, ParameterKind, Rng, Word, WordError, Words,
 };
 
 use crate::flows::FlowHash;
 use crate::link_facts::LinkFacts;
 use crate::meter::Meter;
-use crate::reading::{Parameters, place_of};
+use crate::reading::{Holds, Parameters, is, maybe, place_of};
 
 /// Greatest number of packets of a flow (`SFQ_MAX_DEPTH`); also the limit unless named.
 const MAX_DEPTH: u32 = 127;
@@ -144,6 +143,18 @@ impl Parameters for SfqConfig {
         ),
     ];
 
+    fn values(&self) -> Vec<Holds> {
+        vec![
+            maybe(self.limit),
+            is(self.perturb),
+            maybe(self.quantum),
+            is(self.divisor),
+            maybe(self.flows),
+            is(self.depth),
+            Holds::Flag(self.headdrop),
+        ]
+    }
+
     fn set(&mut self, key: Word<'_>, words: &mut Words<'_>) -> Result<bool, WordError> {
         match key.text {
             "limit" => {
@@ -202,21 +213,6 @@ impl Parameters for SfqConfig {
     fn bucket_of(&self, mut rng: Rng, packet: &Packet) -> Option<usize> {
         let hash = FlowHash::new(&mut rng).of(packet);
         (self.perturb == 0).then_some((hash & (self.divisor - 1)) as usize)
-    }
-}
-
-impl fmt::Display for SfqConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let usual = Self::default();
-        WordWriter::new(f)
-            .some("limit", self.limit)
-            .stated("perturb", self.perturb, usual.perturb)
-            .some("quantum", self.quantum)
-            .stated("divisor", self.divisor, usual.divisor)
-            .some("flows", self.flows)
-            .stated("depth", self.depth, usual.depth)
-            .word_if(self.headdrop, "headdrop")
-            .finish()
     }
 }
 
