@@ -173,7 +173,7 @@ impl Kind for PmtudSpec {
         Parameter::new(
             "probes N",
             ParameterKind::Number("probes"),
-            "more than zero",
+            "at least 1 probe",
             "3",
             "Probes of a size that are lost before it counts as too large (MAX_PROBES)",
         ),
@@ -237,7 +237,7 @@ impl Kind for PmtudSpec {
                 self.mtu = words.value_where(MTU_ALLOWED, |mtu| MTUS.contains(mtu))?;
             }
             "probes" => {
-                self.max_probes = words.value_where("more than zero", |n: &u32| *n > 0)?;
+                self.max_probes = words.value_where("at least 1 probe", |n: &u32| *n > 0)?;
             }
             "timer" => {
                 self.timers.probe = match words.take_if("adaptive") {

@@ -68,7 +68,7 @@ impl Kind for MtuSpec {
         Parameter::new(
             "limit N",
             ParameterKind::Number("errors a second"),
-            "one or more",
+            "at least 1 error",
             "none",
             "ICMP errors that are sent in a second at most",
         ),
@@ -106,7 +106,7 @@ impl Kind for MtuSpec {
             match word.text {
                 "silent" => spec.silent = true,
                 "limit" => {
-                    spec.limit = Some(words.value_where("one or more", |n: &u32| *n > 0)?);
+                    spec.limit = Some(words.value_where("at least 1 error", |n: &u32| *n > 0)?);
                 }
                 "says" => spec.says = named(words)?,
                 "spoofs" => spec.spoofs = named(words)?,

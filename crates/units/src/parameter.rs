@@ -66,6 +66,32 @@ impl Parameter {
         first.split('|').filter(is_name)
     }
 
+    /// The words that a choice is between, where its usage names them: `direction up|down`.
+    pub fn choices(&self) -> impl Iterator<Item = &'static str> {
+        let choices = self.usage.split(' ').nth(1).unwrap_or_default().split('|');
+        choices.filter(|word| word.starts_with(|c: char| c.is_ascii_lowercase()))
+    }
+
+    /// The words of the least and of the greatest value, as what is allowed names them:
+    /// `1 to 255`, `a time from 1us to 4s`, `at least 2 packets`, `at most 100 bytes`, `10us or
+    /// more`.
+    pub fn ends(&self) -> [Option<&'static str>; 2] {
+        let words: Vec<_> = self.allowed.split([' ', ',']).collect();
+        let is_number = |word: &&'static str| {
+            let digits = word.trim_start_matches('-');
+            digits.starts_with(|c: char| c.is_ascii_digit())
+        };
+        let after = |place: usize| words.get(place + 1).copied().filter(is_number);
+        let before = |place: usize| words[..place].iter().rev().copied().find(is_number);
+        let place = |word: &str| words.iter().position(|w| *w == word);
+        if let Some(to) = place("to") {
+            return [before(to), after(to)];
+        }
+        let least = place("least").and_then(after);
+        let more = place("more").and_then(before);
+        [least.or(more), place("most").and_then(after)]
+    }
+
     /// How those of `parameters` that have a name are written, for a refusal.
     pub fn usages<'a>(
         parameters: impl IntoIterator<Item = &'a Self>,
@@ -112,4 +138,38 @@ pub struct Declared {
     pub about: &'static str,
     /// All that may follow, in the order in which lists have it.
     pub parameters: &'static [Parameter],
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ends_of_a_range_are_read_from_what_is_allowed() {
+        for (allowed, ends) in [
+            ("1 to 255", [Some("1"), Some("255")]),
+            ("a time from 1us to 4s", [Some("1us"), Some("4s")]),
+            ("1 byte to 2048Mb", [Some("1"), Some("2048Mb")]),
+            ("-64 to 256 bytes", [Some("-64"), Some("256")]),
+            ("an MTU, 68 to 65535, such as 1420", [Some("68"), Some("65535")]),
+            ("at least 2 packets", [Some("2"), None]),
+            ("100ms or more", [Some("100ms"), None]),
+            ("at most 100 bytes", [None, Some("100")]),
+            ("a power of two up to 65536", [None, Some("65536")]),
+            ("a rate above zero", [None, None]),
+        ] {
+            let kind = ParameterKind::Number("");
+            let parameter = Parameter::new("n NUMBER", kind, allowed, "", "A number");
+            assert_eq!(parameter.ends(), ends, "{allowed}");
+        }
+    }
+
+    #[test]
+    fn choices_are_those_of_the_usage() {
+        let of = |usage| Parameter::new(usage, ParameterKind::Choice, "", "", "");
+        let choices = |usage| of(usage).choices().collect::<Vec<_>>();
+        assert_eq!(choices("direction up|down"), ["up", "down"]);
+        assert!(choices("distribution LAW").is_empty());
+        assert!(choices("ecn|noecn").is_empty());
+    }
 }

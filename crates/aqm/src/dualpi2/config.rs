@@ -259,7 +259,7 @@ impl Parameters for DualPi2Config {
         ),
         Parameter::new(
             "memlimit BYTES",
-            ParameterKind::Size,
+            ParameterKind::Number("bytes"),
             "at least 1 byte",
             "limit times two full frames",
             "Bytes that may wait in both queues together (linux only)",

@@ -105,7 +105,7 @@ impl Parameters for FqCodelConfig {
         ),
         Parameter::new(
             "quantum BYTES",
-            ParameterKind::Size,
+            ParameterKind::Number("bytes"),
             "256 to 1048576 bytes",
             "one full frame",
             "Bytes per flow and round",

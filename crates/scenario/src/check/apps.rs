@@ -5,7 +5,7 @@ use narrows_path::routes::Routes;
 
 use super::transport::{Between, TransportKeys};
 use super::{Check, Names};
-use crate::document::{App, AppKeys, At, Scalar, keys};
+use crate::document::{App, AppKeys, At, keys, types};
 use crate::endpoints::MAX_APPS;
 use crate::parts::{HostModel, Traffic};
 use crate::plan::AppPlan;
@@ -97,13 +97,17 @@ impl Check<'_> {
         let declared = spec.declared();
         let names = || declared.parameters.iter().flat_map(|p| p.names());
         for (key, value) in &table.parameters {
-            if !names().any(|name| name == key) {
+            let mut parameters = declared.parameters.iter();
+            let Some(parameter) = parameters.find(|p| p.names().any(|name| name == key)) else {
                 let all = || keys::<AppKeys>().iter().copied().chain(names());
                 let found = format!("the unknown key `{key}` of `{}`", spec.kind());
                 let refusal = places.found(value, found, one_of(all()));
                 return Err(refusal.did_you_mean(key, all()));
-            }
-            self.parameter(&mut spec, key, value)?;
+            };
+            let given = value.words().filter(|_| value.is_of(types(parameter.kind)));
+            let words = given.ok_or_else(|| places.refuse(value, parameter.allowed))?;
+            spec.set(key, &words)
+                .map_err(|error| places.refused_words(value, error))?;
         }
         let given = |name: &str| table.parameters.iter().any(|(key, _)| key == name);
         let missing = declared.parameters.iter().find(|p| {
@@ -124,20 +128,6 @@ impl Check<'_> {
                 })
             }
             None => Ok(spec),
-        }
-    }
-
-    fn parameter(&self, spec: &mut AppSpec, key: &str, value: &At<Scalar>) -> Result<(), Refusal> {
-        match value.words() {
-            Some(words) => spec
-                .set(key, &words)
-                .map_err(|error| self.places.refused_words(value, error)),
-            None => {
-                let parameters = spec.declared().parameters.iter();
-                let mut named = parameters.filter(|p| p.names().any(|name| name == key));
-                let allowed = named.next().map_or("", |p| p.allowed);
-                Err(self.places.refuse(value, allowed))
-            }
         }
     }
 

@@ -4,14 +4,14 @@ use std::borrow::Cow;
 use std::fmt;
 
 use narrows_app::APP_KINDS;
-use narrows_units::{Declared, Duration, Parameter};
+use narrows_units::{Bytes, Declared, Duration, Parameter, ParameterKind, Rate};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeSeed, Deserializer, IntoDeserializer, MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::leaf::{Name, Scalar, Spelled, Whole, Words};
+use super::leaf::{Name, Scalar, Spelled, Whole, Words, spelled};
 use super::place::{At, Optional, Required};
 use super::scenario::{EcnRequest, HostModel};
 use super::schema::keys;
@@ -142,12 +142,50 @@ impl Serialize for App {
     }
 }
 
-/// What a parameter's value may be in a file: words, a number, several of them, or a flag.
+/// The JSON types that the value of a parameter of this kind has in a file.
+pub(crate) const fn types(kind: ParameterKind) -> &'static [&'static str] {
+    match kind {
+        ParameterKind::Flag => &["boolean"],
+        ParameterKind::Number(_) => &["integer"],
+        ParameterKind::Time | ParameterKind::Rate | ParameterKind::Choice => &["string"],
+        ParameterKind::Size => &["string", "integer"],
+        ParameterKind::Percentage => &["string", "integer", "number"],
+        ParameterKind::Words => &["string", "integer", "number", "array"],
+    }
+}
+
+/// What a parameter's value may be in a file, as it is declared: its type, how it is spelt, and
+/// its range where it is a number.
 fn of_parameter(parameter: &Parameter) -> serde_json::Value {
-    serde_json::json!({
+    let mut schema = json_schema!({
         "description": parameter.about,
-        "type": ["string", "number", "boolean", "array"],
-    })
+        "type": types(parameter.kind),
+    });
+    let pattern = match parameter.kind {
+        ParameterKind::Time => spelled::<Duration>(),
+        ParameterKind::Rate => spelled::<Rate>(),
+        ParameterKind::Size => spelled::<Bytes>(),
+        _ => None,
+    };
+    if let Some(pattern) = pattern {
+        schema.insert("pattern".to_owned(), pattern.into());
+    }
+    let choices: Vec<_> = parameter.choices().collect();
+    if parameter.kind == ParameterKind::Choice && !choices.is_empty() {
+        schema.insert("enum".to_owned(), choices.into());
+    }
+    if matches!(
+        parameter.kind,
+        ParameterKind::Number(_) | ParameterKind::Size
+    ) {
+        let whole = |end: Option<&str>| end.and_then(|end| end.parse::<i64>().ok());
+        let [least, most] = parameter.ends().map(whole);
+        schema.insert("minimum".to_owned(), least.unwrap_or(0).into());
+        if let Some(most) = most {
+            schema.insert("maximum".to_owned(), most.into());
+        }
+    }
+    schema.to_value()
 }
 
 /// The properties of the parameters of `kinds`.
@@ -171,7 +209,14 @@ pub(super) fn table(generator: &mut SchemaGenerator, kind: Option<&str>) -> Sche
     let mut schema = AppKeys::json_schema(generator);
     let words: Vec<_> = kinds().map(|kind| kind.name).collect();
     if let Some(serde_json::Value::Object(properties)) = schema.get_mut("properties") {
-        properties.extend(parameters(kinds()));
+        let mut own = parameters(kinds());
+        if kind.is_none() {
+            // Kinds may differ in a parameter of one name: what it takes is said for each kind.
+            for schema in own.values_mut() {
+                *schema = serde_json::json!({ "description": schema["description"] });
+            }
+        }
+        properties.extend(own);
         if let Some(serde_json::Value::Object(kind)) = properties.get_mut("kind") {
             kind.insert("enum".to_owned(), words.into());
         }
@@ -190,17 +235,16 @@ impl JsonSchema for App {
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let mut schema = table(generator, None);
-        // A validator says which key is none of the kind's.
+        // A validator says which key is none of the kind's, and which value none of its parameter.
         let each = APP_KINDS.iter().map(|kind| {
             let others = APP_KINDS.iter().filter(|other| other.name != kind.name);
-            let own = parameters([kind]);
             let strange = parameters(others).into_iter();
-            let strange = strange.filter(|(name, _)| !own.contains_key(name));
-            let strange: serde_json::Map<_, _> =
+            let mut properties: serde_json::Map<_, _> =
                 strange.map(|(name, _)| (name, false.into())).collect();
+            properties.extend(parameters([kind]));
             serde_json::json!({
                 "if": { "properties": { "kind": { "const": kind.name } }, "required": ["kind"] },
-                "then": { "properties": strange },
+                "then": { "properties": properties },
             })
         });
         schema.insert("allOf".to_owned(), each.collect::<Vec<_>>().into());

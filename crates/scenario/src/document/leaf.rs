@@ -51,6 +51,20 @@ impl Scalar {
         }
     }
 
+    /// Whether it is of one of these JSON types. What was set may stand for any.
+    pub(crate) fn is_of(&self, types: &[&str]) -> bool {
+        let own = match self {
+            Self::Raw(_) => return true,
+            Self::Text(_) => "string",
+            Self::Whole(_) => "integer",
+            Self::Float(_) => "number",
+            Self::Flag(_) => "boolean",
+            Self::List(_) => "array",
+            Self::Table => "object",
+        };
+        types.contains(&own)
+    }
+
     pub(crate) fn whole(&self) -> Option<u64> {
         match self {
             Self::Whole(number) => (*number).try_into().ok(),
@@ -347,6 +361,11 @@ impl<T> Serialize for Words<T> {
     }
 }
 
+/// The pattern of a string that spells a `T`.
+pub(crate) fn spelled<T: Value>() -> Option<String> {
+    T::PATTERN.map(|pattern| format!(r"^\s*({pattern})\s*$"))
+}
+
 /// The schema of a type, in place of the type.
 macro_rules! schema {
     (($($params:tt)*) $type:ty, $schema:expr) => {
@@ -381,8 +400,8 @@ schema!((const LEAST: u64, const MOST: u64) Whole<LEAST, MOST>, json_schema!({
 }));
 schema!((T: Value) Spelled<T>, {
     let mut schema = json_schema!({ "type": "string" });
-    if let Some(pattern) = T::PATTERN {
-        schema.insert("pattern".to_owned(), format!(r"^\s*({pattern})\s*$").into());
+    if let Some(pattern) = spelled::<T>() {
+        schema.insert("pattern".to_owned(), pattern.into());
     }
     schema
 });

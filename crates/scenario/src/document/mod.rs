@@ -11,7 +11,7 @@ mod scenario;
 mod schema;
 mod write;
 
-pub(crate) use app::{App, AppKeys};
+pub(crate) use app::{App, AppKeys, types};
 pub(crate) use de::read;
 pub(crate) use flent::Test;
 pub(crate) use leaf::{

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use narrows_path::Dscp;
 use narrows_pep::{FirstData, Layout};
-use narrows_units::{Bytes, Duration, Instant};
+use narrows_units::{Bytes, Duration, Instant, Parameter, ParameterKind};
 use serde_json::{Map, Value};
 
 use super::app::{App, AppKeys};
@@ -245,8 +245,12 @@ impl Plan {
 
     /// The application as a file has it; ECN that is as usual only if `whole`.
     fn app(&self, app: &AppPlan, usual_left_out: bool) -> App {
-        let parameter =
-            |(name, value): (&str, String)| (name.to_owned(), Scalar::Text(value).into());
+        let declared = app.spec.declared().parameters.iter();
+        let parameter = |(parameter, (name, value)): (&Parameter, (&str, String))| {
+            let number = matches!(parameter.kind, ParameterKind::Number(_));
+            let whole = value.parse().ok().filter(|_| number).map(Scalar::Whole);
+            (name.to_owned(), whole.unwrap_or(Scalar::Text(value)).into())
+        };
         App {
             keys: AppKeys {
                 name: name(&app.name),
@@ -264,7 +268,7 @@ impl Plan {
                 fast_open: fast_open(&app.transport),
                 host_model: host_model(&app.transport),
             },
-            parameters: app.spec.parameters().map(parameter).collect(),
+            parameters: declared.zip(app.spec.parameters()).map(parameter).collect(),
         }
     }
 
