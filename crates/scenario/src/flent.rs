@@ -204,21 +204,23 @@ impl FlentTest {
         })
     }
 
-    /// The test that has these flows and, perhaps among others, these probes: it is known by their
-    /// names. Of `tcp_nup` with eight flows that is `tcp_8up`, which to Flent is the same.
-    pub fn of(flows: &[&str], probes: &[&str]) -> Option<Self> {
+    /// The test that has these flows and, perhaps among others, these probes, by their names. Of
+    /// several, as of `tcp_8up` and of `tcp_nup` with eight flows, it is the one that is called
+    /// `name`, and the first if none is.
+    pub fn of(name: &str, flows: &[&str], probes: &[&str]) -> Option<Self> {
         let streams = Some(flows.len() as u64);
         if streams > Some(MOST_STREAMS) {
             return None;
         }
-        let mut tests = FLENT_TESTS
+        let tests = FLENT_TESTS
             .iter()
             .filter_map(|test| Self::named(test.name, streams));
-        tests.find(|test| {
+        let fits = |test: &Self| {
             test.flows.len() == flows.len()
                 && test.flows.iter().all(|f| flows.contains(&&*f.name))
                 && test.probes.iter().all(|p| probes.contains(&p.name))
-        })
+        };
+        tests.filter(fits).min_by_key(|test| test.name != name)
     }
 }
 
@@ -270,26 +272,41 @@ mod tests {
             let streams = (!declared.parameters.is_empty()).then_some(5);
             let test = FlentTest::named(declared.name, streams).expect(declared.name);
             let (flows, probes) = names(&test);
-            let found = FlentTest::of(&flows, &probes).expect(declared.name);
+            let found = FlentTest::of("", &flows, &probes).expect(declared.name);
             assert_eq!(found, test);
         }
         let eight = FlentTest::named("tcp_ndown", Some(8)).expect("a test");
         let (flows, probes) = names(&eight);
-        let found = FlentTest::of(&flows, &probes).map(|test| test.name);
-        assert_eq!(found, Some("tcp_8down"));
+        for (name, found) in [
+            ("tcp_ndown", "tcp_ndown"),
+            ("tcp_8down", "tcp_8down"),
+            ("", "tcp_8down"),
+            ("rrul", "tcp_8down"),
+        ] {
+            let test = FlentTest::of(name, &flows, &probes);
+            assert_eq!(test.map(|test| test.name), Some(found), "{name}");
+        }
     }
 
     #[test]
     fn flows_that_are_no_tests_are_none() {
         let (rrul, probes) = (FlentTest::named("rrul", None).expect("a test"), &["ping"]);
         let (mut flows, _) = names(&rrul);
-        assert_eq!(FlentTest::of(&flows, probes), None, "probes are missing");
-        assert_eq!(FlentTest::of(&["up1", "down1"], probes), None);
-        assert_eq!(FlentTest::of(&["up", "down"], probes), None);
-        assert_eq!(FlentTest::of(&["up"], &["other"]), None);
+        assert_eq!(
+            FlentTest::of("", &flows, probes),
+            None,
+            "probes are missing"
+        );
+        assert_eq!(FlentTest::of("", &["up1", "down1"], probes), None);
+        assert_eq!(FlentTest::of("", &["up", "down"], probes), None);
+        assert_eq!(FlentTest::of("", &["up"], &["other"]), None);
         flows.pop();
         let (_, probes) = names(&rrul);
-        assert_eq!(FlentTest::of(&flows, &probes), None, "a flow is missing");
+        assert_eq!(
+            FlentTest::of("", &flows, &probes),
+            None,
+            "a flow is missing"
+        );
         assert_eq!(FlentTest::named("tcp_7up", None), None);
     }
 

@@ -67,6 +67,9 @@ pub struct Plan {
     pub apps: Vec<AppPlan>,
     /// Latency probes.
     pub probes: Vec<ProbePlan>,
+    /// The name of Flent's test whose flows and probes it has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub test: Option<&'static str>,
     /// Observation points, in the order in which the file first names them.
     pub taps: Vec<TapPlan>,
     /// Flows whose packets carry measurement signals.

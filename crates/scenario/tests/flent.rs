@@ -50,7 +50,8 @@ fn written_out() -> String {
 fn rrul_is_its_flows_and_probes_written_out() {
     let long = format!("measure = \"5s..65s\"\n{BASE}{}", written_out());
     let long = Draft::read("x.toml", long.as_bytes()).and_then(|draft| draft.check());
-    let short = plan(&test("cc = \"prague\""));
+    let mut short = plan(&test("cc = \"prague\""));
+    assert_eq!(short.test.take(), Some("rrul"));
     assert_eq!(short, long.unwrap_or_else(|e| panic!("{e}")));
     // What is written is read as the same, and flows of one's own stand before the test's.
     let again = Draft::read("y.toml", short.to_toml().as_bytes()).and_then(|draft| draft.check());
@@ -70,7 +71,10 @@ fn a_line_gives_every_test_with_its_words_over_70_seconds() {
     };
     for declared in FLENT_TESTS {
         let plan = of(declared.name).unwrap_or_else(|e| panic!("{}: {e}", declared.name));
-        assert_eq!(plan.name, declared.name);
+        assert_eq!(
+            (&*plan.name, plan.test),
+            (declared.name, Some(declared.name))
+        );
         assert_eq!(plan.duration.as_secs_f64(), 70.0);
         assert!(plan.probes.iter().any(|probe| probe.name == "ping"));
         assert!(

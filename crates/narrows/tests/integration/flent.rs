@@ -278,6 +278,8 @@ fn a_test_of_flent_s_has_flent_s_names_of_itself_and_of_its_series() {
             "tcp_ndown streams 3",
             &["TCP download::3", "TCP download fairness", "Ping (ms) ICMP"],
         ),
+        ("tcp_nup", &["TCP upload::4", "TCP upload sum"]),
+        ("tcp_4up", &["TCP upload::4", "TCP upload sum"]),
         ("tcp_8up", &["TCP upload::8", "TCP upload sum"]),
         ("tcp_1up", &["TCP upload", "Ping (ms) ICMP"]),
         ("tcp_download", &["TCP download", "Ping (ms) ICMP"]),

@@ -12,7 +12,7 @@ const PAUSE_S: f64 = 1.0;
 
 /// All figures of a run that have data, in the order of reading.
 pub fn of_run(run: &RunResult) -> Vec<Chart> {
-    let test = flent::test_of(run);
+    let test = narrows_results::flent::test_of(run);
     let mut charts = match &test {
         Some(test) => flent::of_run(run, test),
         None => vec![throughput(run)],

@@ -7,25 +7,14 @@
 use std::collections::BTreeMap;
 
 use narrows_results::folder::RunResult;
-use narrows_results::summary::FlowSummary;
 use narrows_scenario::{FlentFlow, FlentTest};
 
 use super::chart::{Axis, Chart, Curve, Range, Shape};
-use super::figures::{extent, points, short, time, window};
+use super::figures::{extent, points, time, window};
 use super::palette;
 
 /// The place in the palette of a mean: that of the first probe, which is the darkest.
 const DARK: usize = palette::of_probe(0);
-
-/// The test that a run is, known by the names of its flows and probes.
-pub fn test_of(run: &RunResult) -> Option<FlentTest> {
-    let of_stream = |flow: &&FlowSummary| flow.one_way.is_none();
-    let flows = run.summary.flows.iter().filter(of_stream);
-    let flows: Vec<&str> = flows.map(|flow| short(&flow.name)).collect();
-    let probes = run.summary.probes.iter();
-    let probes: Vec<&str> = probes.map(|probe| short(&probe.name)).collect();
-    FlentTest::of(&flows, &probes)
-}
 
 /// The figures of such a run, in the order of reading.
 pub(super) fn of_run(run: &RunResult, test: &FlentTest) -> Vec<Chart> {

@@ -10,7 +10,7 @@
 //!
 //! | flows | test | series |
 //! |---|---|---|
-//! | those of a [`FlentTest`](narrows_scenario::FlentTest) | that one | as there |
+//! | those of a [`FlentTest`] | that one | as there |
 //! | all the one way | `tcp_nup` or `tcp_ndown` | `TCP upload::1` … |
 //! | both ways | `rrul_var` | `TCP upload::prague`, by the flow's name |
 //! | none, but a probe | `ping` | `Ping (ms) ICMP` |
@@ -33,6 +33,7 @@ use std::path::{Path, PathBuf};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use narrows_scenario::FlentTest;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -63,6 +64,21 @@ struct DataFile<'a> {
     x_values: Vec<f64>,
     results: BTreeMap<String, Column<'a>>,
     raw_values: BTreeMap<String, Rows<'a>>,
+}
+
+/// The last part of a name such as `flow/up1`.
+fn short(name: &str) -> &str {
+    name.rsplit('/').next().unwrap_or(name)
+}
+
+/// The test that a run is, by the names of its flows and probes and the one that its scenario
+/// names.
+pub fn test_of(run: &RunResult) -> Option<FlentTest> {
+    let streams = run.summary.flows.iter().filter(|f| f.one_way.is_none());
+    let flows: Vec<&str> = streams.map(|flow| short(&flow.name)).collect();
+    let probes: Vec<&str> = run.summary.probes.iter().map(|p| short(&p.name)).collect();
+    let named = run.record.scenario.get("test").and_then(Value::as_str);
+    FlentTest::of(named.unwrap_or_default(), &flows, &probes)
 }
 
 /// The file of a run; `None` if the run has no samples, which Flent would

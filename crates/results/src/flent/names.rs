@@ -1,6 +1,5 @@
 //! Which of Flent's tests a run is like, and that test's names.
 
-use narrows_scenario::FlentTest;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -9,6 +8,7 @@ use crate::series::ByName;
 use crate::summary::{FlowSummary, millionths};
 
 use super::columns::Grid;
+use super::short;
 
 /// Names of a run's parts in Flent's file, in the order of the summary.
 pub(super) struct Names {
@@ -85,13 +85,20 @@ impl Names {
             tcp().filter(|w| *w == Way::Up).count(),
             tcp().filter(|w| *w == Way::Down).count(),
         );
-        let short = |name: &str| name.rsplit('/').next().unwrap_or(name).to_owned();
-        let labels: Vec<String> = summary.flows.iter().map(|f| short(&f.name)).collect();
-        let probe_names: Vec<String> = summary.probes.iter().map(|p| short(&p.name)).collect();
+        let labels: Vec<String> = summary
+            .flows
+            .iter()
+            .map(|f| short(&f.name).to_owned())
+            .collect();
+        let probe_names: Vec<String> = summary
+            .probes
+            .iter()
+            .map(|p| short(&p.name).to_owned())
+            .collect();
         let of_tcp = labels.iter().zip(&asked).filter(|(_, a)| !a.is_udp());
         let tcp_labels: Vec<&str> = of_tcp.map(|(label, _)| &**label).collect();
         let probe_labels: Vec<&str> = probe_names.iter().map(|name| &**name).collect();
-        let own = FlentTest::of(&tcp_labels, &probe_labels);
+        let own = super::test_of(run);
         let test = match (&own, ups, downs, summary.probes.len()) {
             (Some(own), ..) => own.name,
             (None, 0, 0, 1..) => "ping",
@@ -167,7 +174,7 @@ impl Names {
         }
         if !queues.is_empty() {
             parameters["qdisc_stats_hosts"] = json!(queues.join(","));
-            let elements: Vec<String> = queues.iter().map(|q| short(q)).collect();
+            let elements: Vec<String> = queues.iter().map(|q| short(q).to_owned()).collect();
             parameters["qdisc_stats_interfaces"] = json!(elements.join(","));
         }
 

@@ -8,16 +8,17 @@ use crate::flent::{DELAY, FLENT_TESTS, NAMES, times};
 use crate::refusal::{Refusal, one_of};
 
 impl Check<'_> {
-    /// Checks `[test]`.
-    pub(super) fn test(&self) -> Result<(), Refusal> {
+    /// Checks `[test]`, and puts its name into the plan.
+    pub(super) fn test(&mut self) -> Result<(), Refusal> {
         let (places, Some(test)) = (self.places, &self.scenario.test) else {
             return Ok(());
         };
         let names = one_of(NAMES);
         let name = places.required(test, "flent", &test.flent, &names)?;
         self.ends(test, &test.from, &test.to)?;
+        let named = FLENT_TESTS.iter().find(|test| test.name == name.0);
+        self.plan.test = named.map(|test| test.name);
         if let Some(streams) = &test.streams {
-            let named = FLENT_TESTS.iter().find(|test| test.name == name.0);
             if named.is_some_and(|test| test.parameters.is_empty()) {
                 let counted = FLENT_TESTS
                     .iter()

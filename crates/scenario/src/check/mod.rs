@@ -119,6 +119,7 @@ pub(crate) fn plan_without_traffic(root: &Node, shelf: &dyn Shelf) -> Result<Pla
         flows: Vec::new(),
         apps: Vec::new(),
         probes: Vec::new(),
+        test: None,
         marks: Vec::new(),
         commands: Vec::new(),
         taps: Vec::new(),
