@@ -18,7 +18,7 @@ use crate::link_facts::LinkFacts;
 use crate::meter::Meter;
 use crate::pie::PieConfig;
 use crate::pie::control::{MAX_PROBABILITY, Pie};
-use crate::reading::{self, Holds, Parameters, is, maybe};
+use crate::reading::{self, Holds, Parameters, is, maybe, packets};
 use crate::rounds::Rounds;
 
 /// Packets in all flows together (`fq_pie_init`).
@@ -67,10 +67,8 @@ impl Default for FqPieConfig {
 
 impl Parameters for FqPieConfig {
     const PARAMETERS: &'static [Parameter] = &[
-        Parameter::new(
+        packets(
             "limit PACKETS",
-            ParameterKind::Number("packets"),
-            "at least 1 packet",
             "10240",
             "Packets that may wait in all flows together",
         ),

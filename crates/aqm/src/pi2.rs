@@ -26,7 +26,7 @@ use crate::dualpi2::config::{GAIN_ALLOWED, TIME_ALLOWED, gain, time};
 use crate::dualpi2::pi::{ONE, Pi};
 use crate::dualpi2::{self, recur};
 use crate::link_facts::LinkFacts;
-use crate::reading::{self, Holds, Parameters, is};
+use crate::reading::{self, Holds, Parameters, is, packets, read_packets};
 use crate::waiting::Waiting;
 
 /// Whose PI2.
@@ -136,13 +136,7 @@ impl Parameters for Pi2Config {
             "conext-2016",
             "Whose rules, which also decides the other defaults; a running queue keeps it",
         ),
-        Parameter::new(
-            "limit PACKETS",
-            ParameterKind::Number("packets"),
-            "at least 1 packet",
-            "1000",
-            "Packets that may wait",
-        ),
+        packets("limit PACKETS", "1000", "Packets that may wait"),
         Parameter::new(
             "target TIME",
             ParameterKind::Time,
@@ -178,24 +172,16 @@ impl Parameters for Pi2Config {
             "2",
             "k: marking probability of scalable packets over the base probability",
         ),
-        Parameter::new(
+        Parameter::flag(
             "ecn|noecn",
-            ParameterKind::Flag,
-            "",
             "ecn",
             "Whether packets are marked instead of dropped where they allow it",
         ),
     ];
 
     fn usual(words: &Words<'_>) -> Self {
-        let mut scan = words.clone();
-        while let Some(word) = scan.take() {
-            let named = scan.peek().filter(|_| word.text == "variant");
-            if let Some(variant) = named.and_then(|w| Variant::parse(w.text)) {
-                return Self::of(variant);
-            }
-        }
-        Self::default()
+        let variant = reading::named(words, "variant", Variant::parse);
+        Self::of(variant.unwrap_or_default())
     }
 
     fn values(&self) -> Vec<Holds> {
@@ -217,9 +203,7 @@ impl Parameters for Pi2Config {
                 let usual = self.variant;
                 words.value_where(Variant::ALLOWED, |found: &Variant| *found == usual)?;
             }
-            "limit" => {
-                self.limit = words.value_where("at least 1 packet", |n: &u32| *n > 0)?;
-            }
+            "limit" => self.limit = read_packets(words)?,
             "target" => self.target = time(words)?,
             "tupdate" => self.tupdate = time(words)?,
             "alpha" => self.alpha = gain(words)?,

@@ -62,6 +62,43 @@ pub(crate) trait Parameters: Clone + Default {
     fn bucket_of(&self, rng: Rng, packet: &Packet) -> Option<usize>;
 }
 
+/// What a number of packets may be.
+const PACKETS: &str = "at least 1 packet";
+
+/// A parameter that is a number of packets.
+pub(crate) const fn packets(
+    usage: &'static str,
+    default: &'static str,
+    about: &'static str,
+) -> Parameter {
+    let kind = ParameterKind::Number("packets");
+    Parameter::new(usage, kind, PACKETS, default, about)
+}
+
+/// Reads the value of such a parameter.
+///
+/// # Errors
+/// When it is missing or zero.
+pub(crate) fn read_packets(words: &mut Words<'_>) -> Result<u32, WordError> {
+    words.value_where(PACKETS, |n| *n > 0)
+}
+
+/// What `parse` makes of the word behind the first `key` of `words` for which it makes anything.
+pub(crate) fn named<T>(
+    words: &Words<'_>,
+    key: &str,
+    parse: impl Fn(&str) -> Option<T>,
+) -> Option<T> {
+    let mut scan = words.clone();
+    while let Some(word) = scan.take() {
+        let value = scan.peek().filter(|_| word.text == key);
+        if let Some(found) = value.and_then(|word| parse(word.text)) {
+            return Some(found);
+        }
+    }
+    None
+}
+
 /// How all of them are written, for a refusal.
 pub(crate) fn keys<P: Parameters>() -> String {
     let usages: Vec<_> = Parameter::usages(P::PARAMETERS).collect();

@@ -58,13 +58,7 @@ impl Kind for MtuSpec {
             "",
             "The longest IP packet that passes",
         ),
-        Parameter::new(
-            "silent",
-            ParameterKind::Flag,
-            "",
-            "not silent",
-            "Whether no ICMP error is sent",
-        ),
+        Parameter::flag("silent", "not silent", "Whether no ICMP error is sent"),
         Parameter::new(
             "limit N",
             ParameterKind::Number("errors a second"),

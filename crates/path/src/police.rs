@@ -53,10 +53,8 @@ impl Kind for PoliceSpec {
             "14",
             "Bytes counted for each packet above its IP length",
         ),
-        Parameter::new(
+        Parameter::flag(
             "ecn",
-            ParameterKind::Flag,
-            "",
             "no ecn",
             "Whether ECN-capable packets are marked instead of dropped",
         ),

@@ -112,10 +112,8 @@ impl Kind for RateSpec {
             "The rate, counted over IP bytes plus overhead",
         ),
         overhead_parameter("14"),
-        Parameter::new(
+        Parameter::flag(
             "shaper",
-            ParameterKind::Flag,
-            "",
             "a wire",
             "Whether a packet leaves when its turn comes, as from HTB, instead of when its last bit is out",
         ),

@@ -59,6 +59,11 @@ impl Parameter {
         }
     }
 
+    /// A flag, which is named or is not.
+    pub const fn flag(usage: &'static str, default: &'static str, about: &'static str) -> Self {
+        Self::new(usage, ParameterKind::Flag, "", default, about)
+    }
+
     /// The words that name it: several of a flag, none of a value without a name.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         let first = self.usage.split(' ').next().unwrap_or_default();
@@ -68,7 +73,9 @@ impl Parameter {
 
     /// The words that a choice is between, where its usage names them: `direction up|down`.
     pub fn choices(&self) -> impl Iterator<Item = &'static str> {
-        let choices = self.usage.split(' ').nth(1).unwrap_or_default().split('|');
+        let words = self.usage.split(' ').nth(1);
+        let choices = words.filter(|words| words.contains('|')).unwrap_or_default();
+        let choices = choices.split('|');
         choices.filter(|word| word.starts_with(|c: char| c.is_ascii_lowercase()))
     }
 
@@ -151,7 +158,10 @@ mod tests {
             ("a time from 1us to 4s", [Some("1us"), Some("4s")]),
             ("1 byte to 2048Mb", [Some("1"), Some("2048Mb")]),
             ("-64 to 256 bytes", [Some("-64"), Some("256")]),
-            ("an MTU, 68 to 65535, such as 1420", [Some("68"), Some("65535")]),
+            (
+                "an MTU, 68 to 65535, such as 1420",
+                [Some("68"), Some("65535")],
+            ),
             ("at least 2 packets", [Some("2"), None]),
             ("100ms or more", [Some("100ms"), None]),
             ("at most 100 bytes", [None, Some("100")]),
@@ -170,6 +180,7 @@ mod tests {
         let choices = |usage| of(usage).choices().collect::<Vec<_>>();
         assert_eq!(choices("direction up|down"), ["up", "down"]);
         assert!(choices("distribution LAW").is_empty());
+        assert!(choices("if ecn E").is_empty());
         assert!(choices("ecn|noecn").is_empty());
     }
 }

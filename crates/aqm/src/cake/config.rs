@@ -90,11 +90,6 @@ impl Default for CakeConfig {
     }
 }
 
-/// A flag of a line of several.
-const fn flag(usage: &'static str, default: &'static str, about: &'static str) -> Parameter {
-    Parameter::new(usage, ParameterKind::Flag, "", default, about)
-}
-
 impl CakeConfig {
     /// Acceptable standing delay, before the rate of a tin is looked at.
     pub fn target(&self) -> Duration {
@@ -184,42 +179,42 @@ impl Parameters for CakeConfig {
             "unlimited",
             "Rate that is shaped to, counted as the framing says",
         ),
-        flag(
+        Parameter::flag(
             "unlimited",
             "unlimited",
             "Sends as fast as the link takes packets",
         ),
-        flag(
+        Parameter::flag(
             "besteffort|precedence|diffserv3|diffserv4|diffserv8|diffserv",
             "diffserv3",
             "Tins that packets are sorted into by their DS field; diffserv is diffserv4",
         ),
-        flag(
+        Parameter::flag(
             "flowblind|srchost|dsthost|hosts|flows|dual-srchost|dual-dsthost|triple-isolate",
             "triple-isolate",
             "What a flow is, and which hosts share first",
         ),
-        flag(
+        Parameter::flag(
             "nat|nonat",
             "nonat",
-            "Whether hosts are told apart as before a translation on the same host, which none here makes",
+            "Whether hosts are isolated by their addresses before a translation on the same host, which none here makes",
         ),
-        flag(
+        Parameter::flag(
             "wash|nowash",
             "nowash",
             "Whether the code point is cleared once it has been looked at",
         ),
-        flag(
+        Parameter::flag(
             "ingress|egress",
             "egress",
             "Whether arriving traffic is shaped, so that what is dropped counts, too",
         ),
-        flag(
+        Parameter::flag(
             "ack-filter|ack-filter-aggressive|no-ack-filter",
             "no-ack-filter",
             "Which ACKs are dropped that newer ones make superfluous",
         ),
-        flag(
+        Parameter::flag(
             "split-gso|no-split-gso",
             "split-gso",
             "Whether packets of segmentation offload are split, which they are here",
@@ -231,12 +226,12 @@ impl Parameters for CakeConfig {
             "100ms",
             "Round trip that the AQM is set for; its target is a twentieth",
         ),
-        flag(
+        Parameter::flag(
             "datacentre|lan|metro|regional|internet|oceanic|satellite|interplanetary",
             "internet",
             "A round trip of 100us, 1ms, 10ms, 30ms, 100ms, 300ms, 1s or 1000s",
         ),
-        flag(
+        Parameter::flag(
             "raw|conservative",
             "raw",
             "What the link counts for a packet; or overhead 48 atm",
@@ -255,7 +250,7 @@ impl Parameters for CakeConfig {
             "0",
             "Bytes that a packet counts at least, overhead included",
         ),
-        flag(
+        Parameter::flag(
             "noatm|atm|ptm",
             "noatm",
             "Cells of 48 bytes in 53, or code words of 64 in 65",
@@ -267,22 +262,22 @@ impl Parameters for CakeConfig {
             "4 times rate times rtt and at least 4Mb, or 10240 full frames",
             "Bytes that may wait",
         ),
-        flag(
+        Parameter::flag(
             "ethernet|docsis|ether-vlan",
             "raw",
             "Overhead 38 mpu 84; overhead 18 mpu 64 noatm; 4 bytes more",
         ),
-        flag(
+        Parameter::flag(
             "pppoa-vcmux|pppoa-llc|pppoe-vcmux|pppoe-llcsnap|bridged-vcmux|bridged-llcsnap|ipoa-vcmux|ipoa-llcsnap",
             "raw",
             "Over ATM with 10, 14, 32, 40, 24, 32, 8 or 16 bytes of overhead",
         ),
-        flag(
+        Parameter::flag(
             "pppoe-ptm|bridged-ptm",
             "raw",
             "Over PTM with 30 or 22 bytes of overhead",
         ),
-        flag(
+        Parameter::flag(
             "via-ethernet",
             "",
             "Nothing: printed by tc where it counts from the IP packet",

@@ -31,7 +31,7 @@ use crate::codel;
 use crate::flows::FlowHash;
 use crate::link_facts::LinkFacts;
 use crate::meter::Meter;
-use crate::reading::{self, Holds, Parameters, is, maybe};
+use crate::reading::{self, Holds, Parameters, is, maybe, packets, read_packets};
 
 /// Packets (`cnq_init`).
 const LIMIT: u32 = 10_240;
@@ -67,13 +67,7 @@ impl Default for CnqConfig {
 
 impl Parameters for CnqConfig {
     const PARAMETERS: &'static [Parameter] = &[
-        Parameter::new(
-            "limit PACKETS",
-            ParameterKind::Number("packets"),
-            "at least 1 packet",
-            "10240",
-            "Packets that may wait",
-        ),
+        packets("limit PACKETS", "10240", "Packets that may wait"),
         Parameter::new(
             "rtt TIME",
             ParameterKind::Time,
@@ -108,9 +102,7 @@ impl Parameters for CnqConfig {
 
     fn set(&mut self, key: Word<'_>, words: &mut Words<'_>) -> Result<bool, WordError> {
         match key.text {
-            "limit" => {
-                self.limit = words.value_where("at least 1 packet", |n: &u32| *n > 0)?;
-            }
+            "limit" => self.limit = read_packets(words)?,
             "rtt" => {
                 self.interval = codel::time(words)?;
                 self.target = self.interval / RTT_TO_TARGET;

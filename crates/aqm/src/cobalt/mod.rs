@@ -9,14 +9,14 @@
 mod law;
 
 use narrows_core::{DropCause, EntityId, MarkCause, Outlet, Packet, Queue, QueueCounts};
-use narrows_units::{Duration, Instant, Parameter, ParameterKind, Rng, Word, WordError, Words};
+use narrows_units::{Duration, Instant, Parameter, Rng, Word, WordError, Words};
 use narrows_wire::ip;
 
 pub(crate) use law::{BLUE_DOWN, BLUE_UP, Cobalt, Params};
 
 use crate::codel;
 use crate::link_facts::LinkFacts;
-use crate::reading::{self, Holds, Parameters, is};
+use crate::reading::{self, Holds, Parameters, is, packets, read_packets};
 use crate::waiting::Waiting;
 
 /// Packets (`sch->limit` of sch_cake.c v6.17).
@@ -48,13 +48,7 @@ impl Default for CobaltConfig {
 
 impl Parameters for CobaltConfig {
     const PARAMETERS: &'static [Parameter] = &[
-        Parameter::new(
-            "limit PACKETS",
-            ParameterKind::Number("packets"),
-            "at least 1 packet",
-            "10240",
-            "Packets that may wait",
-        ),
+        packets("limit PACKETS", "10240", "Packets that may wait"),
         codel::TARGET_PARAMETER,
         codel::INTERVAL_PARAMETER,
         codel::ecn_parameter("ecn"),
@@ -71,9 +65,7 @@ impl Parameters for CobaltConfig {
 
     fn set(&mut self, key: Word<'_>, words: &mut Words<'_>) -> Result<bool, WordError> {
         match key.text {
-            "limit" => {
-                self.limit = words.value_where("at least 1 packet", |n: &u32| *n > 0)?;
-            }
+            "limit" => self.limit = read_packets(words)?,
             "target" => self.target = codel::time(words)?,
             "interval" => self.interval = codel::time(words)?,
             "ecn" | "noecn" => self.ecn = key.text == "ecn",

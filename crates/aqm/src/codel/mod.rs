@@ -17,7 +17,7 @@ pub(crate) use law::{Codel, Params, Source};
 
 use crate::link_facts::LinkFacts;
 use crate::meter::Meter;
-use crate::reading::{self, Holds, Parameters, is, maybe};
+use crate::reading::{self, Holds, Parameters, is, maybe, packets, read_packets};
 use crate::waiting::Waiting;
 
 /// Acceptable standing delay, RFC 8289 §4.3.
@@ -93,10 +93,8 @@ pub(crate) const CE_THRESHOLD_PARAMETER: Parameter = Parameter::new(
 
 /// Whether CoDel marks; `default` is the word that holds where neither is given.
 pub(crate) const fn ecn_parameter(default: &'static str) -> Parameter {
-    Parameter::new(
+    Parameter::flag(
         "ecn|noecn",
-        ParameterKind::Flag,
-        "",
         default,
         "Whether packets are marked instead of dropped where they allow it",
     )
@@ -104,13 +102,7 @@ pub(crate) const fn ecn_parameter(default: &'static str) -> Parameter {
 
 impl Parameters for CodelConfig {
     const PARAMETERS: &'static [Parameter] = &[
-        Parameter::new(
-            "limit PACKETS",
-            ParameterKind::Number("packets"),
-            "at least 1 packet",
-            "1000",
-            "Packets that may wait",
-        ),
+        packets("limit PACKETS", "1000", "Packets that may wait"),
         TARGET_PARAMETER,
         INTERVAL_PARAMETER,
         ecn_parameter("noecn"),
@@ -129,9 +121,7 @@ impl Parameters for CodelConfig {
 
     fn set(&mut self, key: Word<'_>, words: &mut Words<'_>) -> Result<bool, WordError> {
         match key.text {
-            "limit" => {
-                self.limit = words.value_where("at least 1 packet", |n: &u32| *n > 0)?;
-            }
+            "limit" => self.limit = read_packets(words)?,
             "target" => self.target = time(words)?,
             "interval" => self.interval = time(words)?,
             "ecn" | "noecn" => self.ecn = key.text == "ecn",

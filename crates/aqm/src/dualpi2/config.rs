@@ -5,7 +5,7 @@ use std::fmt;
 use narrows_core::Packet;
 use narrows_units::{Duration, Parameter, ParameterKind, Rng, Value, Word, WordError, Words};
 
-use crate::reading::{Holds, Parameters, is, maybe};
+use crate::reading::{self, Holds, Parameters, is, maybe, packets, read_packets};
 
 /// Whose DualPI2: implementations differ in what decides their behaviour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -250,10 +250,8 @@ impl Parameters for DualPi2Config {
             "linux",
             "Whose rules, which also decides the other defaults; a running queue keeps it",
         ),
-        Parameter::new(
+        packets(
             "limit PACKETS",
-            ParameterKind::Number("packets"),
-            "at least 1 packet",
             "10000 packets; of rfc9332 250 ms at the link's rate",
             "Packets that may wait in both queues together",
         ),
@@ -313,17 +311,13 @@ impl Parameters for DualPi2Config {
             "2",
             "k: the L queue's coupled probability over the base probability",
         ),
-        Parameter::new(
+        Parameter::flag(
             "drop_on_overload|overflow",
-            ParameterKind::Flag,
-            "",
             "drop_on_overload",
             "Whether at saturation L4S packets are dropped too, or the queue grows to its limit",
         ),
-        Parameter::new(
+        Parameter::flag(
             "drop_enqueue|drop_dequeue",
-            ParameterKind::Flag,
-            "",
             "drop_dequeue",
             "When PI's marks and drops are decided: as a packet comes, or as it leaves",
         ),
@@ -334,17 +328,13 @@ impl Parameters for DualPi2Config {
             "10%",
             "Weight of the classic queue in the scheduler",
         ),
-        Parameter::new(
+        Parameter::flag(
             "l4s_ect|any_ect",
-            ParameterKind::Flag,
-            "",
             "l4s_ect",
             "What goes to the L queue: ECT(1) and CE, or ECT(0) too",
         ),
-        Parameter::new(
+        Parameter::flag(
             "split_gso|no_split_gso",
-            ParameterKind::Flag,
-            "",
             "split_gso",
             "Accepted for tc's sake: packets here are never aggregates",
         ),
@@ -359,16 +349,8 @@ impl Parameters for DualPi2Config {
 
     /// `variant` may come anywhere, and decides the defaults of what is not named.
     fn usual(words: &Words<'_>) -> Self {
-        let mut scan = words.clone();
-        let mut variant = Variant::default();
-        while let Some(word) = scan.take() {
-            if word.text == "variant" {
-                if let Some(v) = scan.peek().and_then(|w| Variant::parse(w.text)) {
-                    variant = v;
-                }
-            }
-        }
-        Self::of(variant)
+        let variant = reading::named(words, "variant", Variant::parse);
+        Self::of(variant.unwrap_or_default())
     }
 
     fn values(&self) -> Vec<Holds> {
@@ -408,7 +390,7 @@ impl Parameters for DualPi2Config {
                 }
             }
             "limit" => {
-                self.limit = Some(words.value_where("at least 1 packet", |n: &u32| *n > 0)?);
+                self.limit = Some(read_packets(words)?);
             }
             "memlimit" => {
                 self.refuse_unless(linux, key)?;

@@ -4,7 +4,7 @@ use narrows_core::Packet;
 use narrows_units::{Duration, Parameter, ParameterKind, Rng, Value, Word, WordError, Words};
 
 use crate::dualpi2::config::{GAIN_ALLOWED, TIME_ALLOWED, gain, time};
-use crate::reading::{Holds, Parameters, is, maybe, place_of};
+use crate::reading::{self, Holds, Parameters, is, maybe, packets, place_of, read_packets};
 
 /// What marks and drops.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -165,17 +165,13 @@ impl Parameters for DualQConfig {
             "pi2",
             "What marks and drops, which also decides the other defaults; a running queue keeps it",
         ),
-        Parameter::new(
+        Parameter::flag(
             "coupled|uncoupled",
-            ParameterKind::Flag,
-            "",
             "coupled but of red",
             "Whether the classic queue's AQM marks the L queue too; uncoupled pie is an AQM for each",
         ),
-        Parameter::new(
+        packets(
             "limit PACKETS",
-            ParameterKind::Number("packets"),
-            "at least 1 packet",
             "10000",
             "Packets that may wait in both queues together",
         ),
@@ -248,10 +244,8 @@ impl Parameters for DualQConfig {
             "80",
             "Length above which red marks all of the L queue",
         ),
-        Parameter::new(
+        Parameter::flag(
             "priority",
-            ParameterKind::Flag,
-            "",
             "of pie and cred",
             "The L queue sends while it has packets",
         ),
@@ -280,15 +274,9 @@ impl Parameters for DualQConfig {
 
     /// `aqm` may come anywhere, and decides the defaults of what is not named.
     fn usual(words: &Words<'_>) -> Self {
-        let mut scan = words.clone();
-        while let Some(word) = scan.take() {
-            let named = scan.peek().filter(|_| word.text == "aqm");
-            let found = named.and_then(|w| AQMS.iter().find(|(name, _)| *name == w.text));
-            if let Some((_, aqm)) = found {
-                return Self::of(*aqm);
-            }
-        }
-        Self::default()
+        let found = |word: &str| AQMS.iter().find(|(name, _)| *name == word);
+        let aqm = reading::named(words, "aqm", |word| found(word).map(|(_, aqm)| *aqm));
+        Self::of(aqm.unwrap_or_default())
     }
 
     fn values(&self) -> Vec<Holds> {
@@ -341,9 +329,7 @@ impl Parameters for DualQConfig {
                 }
                 self.coupled = coupled;
             }
-            "limit" => {
-                self.limit = words.value_where("at least 1 packet", |n: &u32| *n > 0)?;
-            }
+            "limit" => self.limit = read_packets(words)?,
             "target" => self.target = time(words)?,
             "l_target" => self.l_target = Some(time(words)?),
             "tupdate" => self.tupdate = time(words)?,

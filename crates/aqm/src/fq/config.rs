@@ -6,7 +6,7 @@ use narrows_units::{Duration, Parameter, ParameterKind, Rate, Rng, Value, Word, 
 use crate::codel;
 use crate::flows::FlowHash;
 use crate::priority::{self, DEFAULT_MAP, PRIORITIES};
-use crate::reading::{Holds, Parameters, is, maybe, place_of};
+use crate::reading::{Holds, Parameters, is, maybe, packets, place_of, read_packets};
 
 /// Bands (`FQ_BANDS`).
 pub(super) const BANDS: usize = 3;
@@ -91,11 +91,6 @@ impl Default for FqConfig {
     }
 }
 
-const fn packets(usage: &'static str, default: &'static str, about: &'static str) -> Parameter {
-    let kind = ParameterKind::Number("packets");
-    Parameter::new(usage, kind, "at least 1 packet", default, about)
-}
-
 fn rate(words: &mut Words<'_>) -> Result<Rate, WordError> {
     words.value_where(RATE_ALLOWED, |rate: &Rate| {
         (1..1 << 32).contains(&rate.as_bytes())
@@ -144,13 +139,7 @@ impl Parameters for FqConfig {
             "1024",
             "Accepted for tc's sake: how flows are found decides nothing",
         ),
-        Parameter::new(
-            "pacing|nopacing",
-            ParameterKind::Flag,
-            "",
-            "pacing",
-            "Whether maxrate is kept",
-        ),
+        Parameter::flag("pacing|nopacing", "pacing", "Whether maxrate is kept"),
         Parameter::new(
             "refill_delay TIME",
             ParameterKind::Time,
@@ -218,12 +207,8 @@ impl Parameters for FqConfig {
 
     fn set(&mut self, key: Word<'_>, words: &mut Words<'_>) -> Result<bool, WordError> {
         match key.text {
-            "limit" => {
-                self.limit = words.value_where("at least 1 packet", |n: &u32| *n > 0)?;
-            }
-            "flow_limit" => {
-                self.flow_limit = words.value_where("at least 1 packet", |n: &u32| *n > 0)?;
-            }
+            "limit" => self.limit = read_packets(words)?,
+            "flow_limit" => self.flow_limit = read_packets(words)?,
             "quantum" => {
                 let fits = |n: &u32| (1..=1 << 20).contains(n);
                 self.quantum = Some(words.value_where("1 to 1048576 bytes", fits)?);

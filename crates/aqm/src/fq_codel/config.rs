@@ -8,7 +8,7 @@ use narrows_units::{
 };
 
 use crate::codel::{self, Selector};
-use crate::reading::{self, Holds, Parameters, is, maybe};
+use crate::reading::{self, Holds, Parameters, is, maybe, packets, read_packets};
 
 /// Packets in all flows together, RFC 8290 §5.2.3.
 const LIMIT: u32 = 10_240;
@@ -89,10 +89,8 @@ impl Value for Selector {
 
 impl Parameters for FqCodelConfig {
     const PARAMETERS: &'static [Parameter] = &[
-        Parameter::new(
+        packets(
             "limit PACKETS",
-            ParameterKind::Number("packets"),
-            "at least 1 packet",
             "10240",
             "Packets that may wait in all flows together",
         ),
@@ -127,10 +125,8 @@ impl Parameters for FqCodelConfig {
             "32Mb",
             "Bytes that may wait in all flows together",
         ),
-        Parameter::new(
+        packets(
             "drop_batch SIZE",
-            ParameterKind::Number("packets"),
-            "at least 1 packet",
             "64",
             "Packets that an overflow drops at once from the longest flow",
         ),
@@ -154,9 +150,7 @@ impl Parameters for FqCodelConfig {
 
     fn set(&mut self, key: Word<'_>, words: &mut Words<'_>) -> Result<bool, WordError> {
         match key.text {
-            "limit" => {
-                self.limit = words.value_where("at least 1 packet", |n: &u32| *n > 0)?;
-            }
+            "limit" => self.limit = read_packets(words)?,
             "flows" => {
                 self.flows =
                     words.value_where("1 to 65536 flows", |n: &u32| (1..=MAX_FLOWS).contains(n))?;
@@ -176,9 +170,7 @@ impl Parameters for FqCodelConfig {
                     (1..=1 << 31).contains(&n.get())
                 })?;
             }
-            "drop_batch" => {
-                self.drop_batch = words.value_where("at least 1 packet", |n: &u32| *n > 0)?;
-            }
+            "drop_batch" => self.drop_batch = read_packets(words)?,
             "ecn" | "noecn" => self.ecn = key.text == "ecn",
             _ => return Ok(false),
         }

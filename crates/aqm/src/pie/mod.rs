@@ -14,7 +14,7 @@ use self::control::{MAX_PROBABILITY, Pie};
 use crate::codel;
 use crate::jiffies;
 use crate::link_facts::LinkFacts;
-use crate::reading::{self, Holds, Parameters, is};
+use crate::reading::{self, Holds, Parameters, is, packets, read_packets};
 use crate::waiting::Waiting;
 
 /// Greatest α and β of tc, in sixteenths of Hz (`ALPHA_MAX`).
@@ -66,13 +66,7 @@ fn gain(words: &mut Words<'_>) -> Result<u32, WordError> {
 
 impl Parameters for PieConfig {
     const PARAMETERS: &'static [Parameter] = &[
-        Parameter::new(
-            "limit PACKETS",
-            ParameterKind::Number("packets"),
-            "at least 1 packet",
-            "1000",
-            "Packets that may wait",
-        ),
+        packets("limit PACKETS", "1000", "Packets that may wait"),
         Parameter::new(
             "target TIME",
             ParameterKind::Time,
@@ -101,24 +95,18 @@ impl Parameters for PieConfig {
             "20",
             "Proportional gain",
         ),
-        Parameter::new(
+        Parameter::flag(
             "ecn|noecn",
-            ParameterKind::Flag,
-            "",
             "noecn",
             "Whether packets are marked instead of dropped, up to a probability of 10 %",
         ),
-        Parameter::new(
+        Parameter::flag(
             "bytemode|nobytemode",
-            ParameterKind::Flag,
-            "",
             "nobytemode",
             "Whether smaller packets are dropped less",
         ),
-        Parameter::new(
+        Parameter::flag(
             "dq_rate_estimator|no_dq_rate_estimator",
-            ParameterKind::Flag,
-            "",
             "no_dq_rate_estimator",
             "Whether delay is computed from the drain rate (RFC 8033 §4.3) instead of timestamps",
         ),
@@ -139,9 +127,7 @@ impl Parameters for PieConfig {
 
     fn set(&mut self, key: Word<'_>, words: &mut Words<'_>) -> Result<bool, WordError> {
         match key.text {
-            "limit" => {
-                self.limit = words.value_where("at least 1 packet", |n: &u32| *n > 0)?;
-            }
+            "limit" => self.limit = read_packets(words)?,
             "target" => self.target = codel::time(words)?,
             "tupdate" => self.tupdate = codel::time(words)?,
             "alpha" => self.alpha = gain(words)?,

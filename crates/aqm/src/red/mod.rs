@@ -19,7 +19,7 @@ use narrows_units::{
 use self::law::{Action, Derived, Red};
 use crate::jiffies;
 use crate::link_facts::LinkFacts;
-use crate::reading::{self, Holds, Parameters, is, maybe};
+use crate::reading::{self, Holds, Parameters, is, maybe, packets, read_packets};
 use crate::waiting::Waiting;
 
 /// max_p unless configured otherwise (tc, Floyd's recommendation).
@@ -210,17 +210,13 @@ impl Parameters for RedConfig {
             "",
             "Size of an average packet",
         ),
-        Parameter::new(
+        packets(
             "burst PACKETS",
-            ParameterKind::Number("packets"),
-            "at least 1 packet",
             "(2 min + max) / (3 avpkt)",
             "Packets of a burst that the average shall pass",
         ),
-        Parameter::new(
+        Parameter::flag(
             "adaptive",
-            ParameterKind::Flag,
-            "",
             "not adaptive",
             "Whether the probability is steered between 1 % and 50 %",
         ),
@@ -238,24 +234,18 @@ impl Parameters for RedConfig {
             "10Mbit",
             "Rate by which the average of an idle queue decays",
         ),
-        Parameter::new(
+        Parameter::flag(
             "ecn",
-            ParameterKind::Flag,
-            "",
             "no ecn",
             "Whether packets are marked instead of dropped where they allow it",
         ),
-        Parameter::new(
+        Parameter::flag(
             "harddrop",
-            ParameterKind::Flag,
-            "",
             "no harddrop",
             "Whether from max on even what could be marked is dropped",
         ),
-        Parameter::new(
+        Parameter::flag(
             "nodrop",
-            ParameterKind::Flag,
-            "",
             "no nodrop",
             "Whether, with ecn, what cannot be marked passes",
         ),
@@ -289,7 +279,7 @@ impl Parameters for RedConfig {
             "max" => self.max = Some(size(words)?),
             "avpkt" => self.avpkt = size(words)?,
             "burst" => {
-                let burst = words.value_where("at least 1 packet", |n: &u32| *n > 0)?;
+                let burst = read_packets(words)?;
                 self.burst = Some(burst);
             }
             "adaptive" | "adaptative" => self.adaptive = true,

@@ -16,7 +16,7 @@ use narrows_units::{
 use crate::flows::FlowHash;
 use crate::link_facts::LinkFacts;
 use crate::meter::Meter;
-use crate::reading::{Holds, Parameters, is, maybe, place_of};
+use crate::reading::{Holds, Parameters, is, maybe, packets, place_of, read_packets};
 
 /// Greatest number of packets of a flow (`SFQ_MAX_DEPTH`); also the limit unless named.
 const MAX_DEPTH: u32 = 127;
@@ -127,17 +127,13 @@ impl Parameters for SfqConfig {
             "128 flows, or the divisor",
             "Flows that may wait",
         ),
-        Parameter::new(
+        packets(
             "depth NUMBER",
-            ParameterKind::Number("packets"),
-            "at least 1 packet",
             "127",
             "Packets of a flow that may wait; 127 are the most",
         ),
-        Parameter::new(
+        Parameter::flag(
             "headdrop",
-            ParameterKind::Flag,
-            "",
             "no headdrop",
             "Whether a full flow loses its oldest packet instead of the newest",
         ),
@@ -179,7 +175,7 @@ impl Parameters for SfqConfig {
                 self.flows = Some(words.value_where("at least 1 flow", |n: &u32| *n > 0)?);
             }
             "depth" => {
-                let depth = words.value_where("at least 1 packet", |n: &u32| *n > 0)?;
+                let depth = read_packets(words)?;
                 self.depth = depth.min(MAX_DEPTH);
             }
             "headdrop" => self.headdrop = true,

@@ -51,10 +51,8 @@ impl Kind for DelayTraceSpec {
             "",
             "The delay over time: a first line `time_s,delay_ms`, then a time and a delay in each line",
         ),
-        Parameter::new(
+        Parameter::flag(
             "ordered",
-            ParameterKind::Flag,
-            "",
             "not ordered",
             "Whether no packet overtakes another where the delay becomes shorter",
         ),

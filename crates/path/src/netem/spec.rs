@@ -208,10 +208,8 @@ impl Kind for NetemSpec {
             "uniform",
             "The law of the jitter",
         ),
-        Parameter::new(
+        Parameter::flag(
             "ordered",
-            ParameterKind::Flag,
-            "",
             "not ordered",
             "Whether no packet overtakes another by its jitter",
         ),
@@ -222,10 +220,8 @@ impl Kind for NetemSpec {
             "no loss",
             "Which packets are lost",
         ),
-        Parameter::new(
+        Parameter::flag(
             "ecn",
-            ParameterKind::Flag,
-            "",
             "no ecn",
             "Whether ECN-capable packets are marked instead of lost",
         ),

@@ -177,13 +177,7 @@ impl Kind for TunnelSpec {
             "What packets are wrapped in, `wireguard`, `fou` (IP in UDP) or `ipsec` (ESP); `end` \
              where the tunnel ends that began last",
         ),
-        Parameter::new(
-            "ipv6",
-            ParameterKind::Flag,
-            "",
-            "IPv4",
-            "Whether the outer IP header is of IPv6",
-        ),
+        Parameter::flag("ipv6", "IPv4", "Whether the outer IP header is of IPv6"),
         Parameter::new(
             "sport PORT|auto",
             ParameterKind::Words,

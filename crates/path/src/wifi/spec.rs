@@ -206,10 +206,8 @@ impl Kind for WifiSpec {
             "1",
             "Spatial streams",
         ),
-        Parameter::new(
+        Parameter::flag(
             "short-gi",
-            ParameterKind::Flag,
-            "",
             "long guard intervals",
             "Whether guard intervals are short",
         ),
