@@ -10,7 +10,7 @@ use narrows_units::{Instant, Rng};
 
 fn boxed(commands: &[Command]) -> Option<Middlebox> {
     let mut middlebox = Middlebox::new(Settings::default(), Rng::for_name(1, "fuzz"));
-    middlebox.carry_out(commands).ok()?;
+    middlebox.apply(commands).ok()?;
     Some(middlebox)
 }
 

@@ -64,7 +64,7 @@ fn row(name: &str, text: &str, frame: &[u8]) -> Result<(), BpfError> {
     let begun = Clock::now();
     let mut middlebox = Middlebox::new(Settings::default(), Rng::for_name(1, "box"));
     let read = commands(text).expect("rules of this file");
-    middlebox.carry_out_all(read).expect("rules of this file");
+    middlebox.apply_all(read).expect("rules of this file");
     let read_s = begun.elapsed().as_secs_f64();
     let program = middlebox.program().expect("rules that the program can do");
     let runs = BoxRuns::load(&program)?;
@@ -87,7 +87,7 @@ fn row(name: &str, text: &str, frame: &[u8]) -> Result<(), BpfError> {
 fn connection(name: &str, text: &str, others: u32, frame: &[u8]) -> Result<(), BpfError> {
     let mut middlebox = Middlebox::new(Settings::default(), Rng::for_name(1, "box"));
     let read = commands(text).expect("rules of this file");
-    middlebox.carry_out_all(read).expect("rules of this file");
+    middlebox.apply_all(read).expect("rules of this file");
     let program = middlebox.program().expect("rules that the program can do");
     let runs = BoxRuns::load(&program)?;
     let begun = Clock::now();

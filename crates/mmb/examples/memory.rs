@@ -25,7 +25,7 @@ fn mib(name: &str) -> u64 {
 fn loaded(rules: &str) -> Middlebox {
     let mut middlebox = Middlebox::new(Settings::default(), Rng::for_name(1, "box"));
     let read = commands(rules).expect("rules of this file");
-    middlebox.carry_out_all(read).expect("rules of this file");
+    middlebox.apply_all(read).expect("rules of this file");
     middlebox
 }
 

@@ -2,7 +2,7 @@
 //! what becomes of them.
 //!
 //! A [`Rule`] is read from a line of words and prints back as one; [`commands`] reads a file
-//! of them. A [`Middlebox`] carries them out on packets that travel either way through it: it
+//! of them. A [`Middlebox`] applies them to packets that travel either way through it: it
 //! finds the rules that a packet matches, tracks connections for the stateful ones, and
 //! changes packets with their checksums.
 //!

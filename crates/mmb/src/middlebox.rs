@@ -148,20 +148,20 @@ impl Middlebox {
         }
     }
 
-    /// Carries out `commands` in their order, all or none; those that only show something
+    /// Applies `commands` in their order, all or none; those that only show something
     /// change nothing. The counters and connections of rules that stay are kept.
     ///
     /// # Errors
     /// When one cannot be applied.
     pub fn apply(&mut self, commands: &[Command]) -> Result<(), Refused> {
-        self.carry_out_all(commands.to_vec())
+        self.apply_all(commands.to_vec())
     }
 
     /// The same of commands that are not needed any more: of a million rules no copy is made.
     ///
     /// # Errors
     /// As [`apply`](Self::apply).
-    pub fn carry_out_all(&mut self, commands: Vec<Command>) -> Result<(), Refused> {
+    pub fn apply_all(&mut self, commands: Vec<Command>) -> Result<(), Refused> {
         self.change(commands).map(drop)
     }
 
@@ -174,7 +174,7 @@ impl Middlebox {
         self.change_from(before, self.enabled, commands)
     }
 
-    /// Carries out `commands` as if there were no rules before. A rule that says the same as one that was
+    /// Applies `commands` as if there were no rules before. A rule that says the same as one that was
     /// there is that one, with its counters and connections, whatever its number was. Which number each
     /// rule had before, from 0, if it was there.
     ///

@@ -2,7 +2,7 @@
 
 use hashbrown::HashTable;
 
-/// A number, and as much of the hash of its entry's key as tells most keys apart: no entry is
+/// A number, and as much of the hash of its entry's key as distinguishes most keys: no entry is
 /// read while the table grows, and few are for another key.
 #[derive(Clone, Copy, Debug)]
 struct Place {

@@ -1,4 +1,4 @@
-//! What a box tells of itself.
+//! What a box reports of itself.
 
 use narrows_units::Instant;
 use narrows_wire::FlowKey;
@@ -52,7 +52,7 @@ pub struct RuleCounters {
     pub bytes: u64,
 }
 
-/// What a box tells of a table of its classifier.
+/// What a box reports of a table of its classifier.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableView {
     /// The mask over the window of a packet's headers.
@@ -65,7 +65,7 @@ pub struct TableView {
     pub ordered: bool,
 }
 
-/// What a box tells of a connection.
+/// What a box reports of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConnectionView {
     /// Of the packets that go as the first one did, as they come.

@@ -222,7 +222,7 @@ impl Session {
         done.map_err(|e| refused(e.to_string()))
     }
 
-    /// Carries out the commands of a ready box or of a file, all or none.
+    /// Applies the commands of a ready box or of a file, all or none.
     ///
     /// # Errors
     /// When there is no such file, or what is wrong in it.
@@ -239,11 +239,11 @@ impl Session {
     }
 
     fn load_text(&mut self, name: &str, text: &str) -> Result<(), Error> {
-        let done = self.middlebox.carry_out_all(commands_of(name, text)?);
+        let done = self.middlebox.apply_all(commands_of(name, text)?);
         done.map_err(|e| refused(e.to_string()))
     }
 
-    /// Carries out the commands of `text`, or, `afresh`, puts the rules that they make in the place of all.
+    /// Applies the commands of `text`, or, `afresh`, puts the rules that they make in the place of all.
     /// Which number each rule had before, from 0, if it was there.
     #[cfg(target_os = "linux")]
     fn change_text(&mut self, afresh: bool, text: &str) -> Result<Vec<Option<u32>>, Error> {
