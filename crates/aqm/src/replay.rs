@@ -4,7 +4,7 @@
 //! Two captures are needed, one in front of the other queue and one behind it, with nothing
 //! else between them that takes time. A packet is recognised behind it by its bytes: all but
 //! what a router or a queue may change, which are the traffic class, the hops left and the
-//! checksum of IPv4's header. Equal packets are told apart by their order.
+//! checksum of IPv4's header. Equal packets are distinguished by their order.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::Read;

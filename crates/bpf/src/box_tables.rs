@@ -157,7 +157,7 @@ pub(crate) fn fill(
             }
             "nw_mmb_changes" => fill_array(&map, changes(program), change)?,
             "nw_mmb_generator" if !goes_on => fill_array(&map, [program.draws], |draws, to| {
-                // Of the lock in front the kernel takes no notice.
+                // The kernel initialises the lock in front itself.
                 to.extend([0; 8]);
                 to.extend((draws as u64).to_ne_bytes());
                 to.extend(((draws >> 64) as u64).to_ne_bytes());

@@ -121,7 +121,7 @@ impl Origins {
     }
 }
 
-/// Tells the programs where to lead connections, and which to spare.
+/// Writes to the programs where to lead connections, and which to spare.
 fn set(object: &mut OpenObject, port: u16, spared: SocketAddr) {
     let mut settings = End::from(spared).as_bytes().to_vec();
     settings.extend_from_slice(&port_word(port.to_be_bytes()));

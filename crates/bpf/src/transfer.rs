@@ -216,7 +216,7 @@ fn write(map: &MapHandle, goal: &TransferGoal, recent: u64, senders: u32) -> Res
     written.map_err(|e| refused("set the goal of a transfer", &e))
 }
 
-/// Has the programs use the control's own maps, and tells them its name and parameters.
+/// Has the programs use the control's own maps, and writes them its name and parameters.
 fn prepare(
     object: &mut OpenObject,
     control: &Object,

@@ -226,7 +226,7 @@ fn default_announce(profile: Profile) -> Announce {
     }
 }
 
-/// What a line has said so far.
+/// What a line sets, as far as it was read.
 #[derive(Default)]
 struct Read {
     announce: Option<Announce>,

@@ -89,7 +89,7 @@ fn step<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> GuestE
 pub type Runner<'r> =
     &'r dyn Fn(&Plan, u64, &mut dyn EventSink, &RunHandle<'_>) -> Result<Ended, String>;
 
-/// Runs the guest's job by `run`, tells the machine what happens and how it ended, and
+/// Runs the guest's job by `run`, reports events and the end of it to the machine, and
 /// halts the kernel.
 ///
 /// # Errors

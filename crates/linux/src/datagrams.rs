@@ -158,7 +158,7 @@ impl DatagramSocket {
         }
     }
 
-    /// The next thing that the path has said; what it quotes of the datagram is read to `quote`.
+    /// The next error that the path reported; what it quotes of the datagram is read to `quote`.
     ///
     /// # Errors
     /// `EAGAIN` where there is none.

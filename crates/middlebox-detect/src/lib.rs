@@ -2,7 +2,7 @@
 //!
 //! A [`Prober`] and a [`Responder`] send each other probes of which both know every byte,
 //! and compare what came with what was sent. Neither has sockets or a clock: they take and give
-//! packets of IP, and are told the time. So the same code runs on simulated paths and over raw
+//! packets of IP, and the time is an argument. So the same code runs on simulated paths and over raw
 //! sockets.
 //!
 //! ```

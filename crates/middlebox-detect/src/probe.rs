@@ -1,4 +1,4 @@
-//! Probes: packets of which both ends know every byte, and how they are told apart.
+//! Probes: packets of which both ends know every byte, and how they are distinguished.
 
 use std::net::{IpAddr, SocketAddr};
 

@@ -1,4 +1,4 @@
-//! The responder: tells a prober what came of its probes, and sends the probes that it orders.
+//! The responder: reports to a prober which of its probes came, and sends those that it orders.
 //!
 //! It answers the clients of its settings and nobody else, never with more
 //! bytes than the packet that it answers has, and sends probes only to who has shown, by the

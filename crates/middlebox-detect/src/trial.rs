@@ -1,7 +1,7 @@
 //! Whether a kind of packet is blocked, or was lost as others are.
 //!
 //! A trial sends pairs: a test and a control, next to each other, which of them goes first being
-//! drawn. If nothing on the path tells the two kinds apart, then of a pair of which only one
+//! drawn. If nothing on the path treats the two kinds differently, then of a pair of which only one
 //! arrives it is the test with probability 1/2, whatever the losses are: rare or frequent, alone
 //! or in bursts. A test counts as blocked when no test has arrived and, of [`DECISIVE`] pairs,
 //! the control has. That happens by chance in 2^-20 of all trials at most, also when one looks

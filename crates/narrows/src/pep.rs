@@ -1,5 +1,5 @@
-//! A split proxy beside a bottleneck, for real networks: the [daemon](serve), and what it
-//! tells of itself; a [command](Run) whose connections go by one, and a [call](connect()) for
+//! A split proxy beside a bottleneck, for real networks: the [daemon](serve), and the
+//! state that it reports; a [command](Run) whose connections go by one, and a [call](connect()) for
 //! programs that ask for it themselves.
 //!
 //! ```no_run

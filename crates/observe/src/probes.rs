@@ -4,8 +4,8 @@
 //! A queue that took no more when it is full would follow packets where the path
 //! is short and pass them over where it is long, and its round trips would be
 //! too short on average. So a full queue is thinned instead: from then on it
-//! keeps one key in two, four, eight …, by a hash of the key. That knows nothing
-//! of a round trip and nothing of how the receiver spaces its acknowledgements,
+//! keeps one key in two, four, eight …, by a hash of the key. That depends
+//! neither on round trips nor on how the receiver spaces its acknowledgements,
 //! and each that is kept counts for the others (Horvitz and Thompson 1952).
 
 /// The most that wait at a time in one queue, one of them in the queue itself: a

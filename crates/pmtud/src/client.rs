@@ -60,7 +60,7 @@ pub enum Way {
 /// What became of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// Nothing was heard of it.
+    /// No acknowledgement of it was received.
     Lost,
     /// It arrived, as was known after this time.
     Arrived(Duration),
@@ -453,7 +453,7 @@ impl Client {
                 self.found.push(found);
             }
             State::Disabled if self.settings.stays => {
-                // The server may be heard again: from the beginning.
+                // The server answers again: from the beginning.
                 if !running.is_base {
                     self.to_do.push_front((running.search, running.way));
                 }

@@ -186,7 +186,7 @@ fn s1_asks_for_what_its_bands_say() {
 
 #[test]
 fn equal_shares_everywhere_fail_s1() {
-    // The null model: whoever answers 50 % knows nothing of the queues.
+    // The null model: an answer of 50 % does not depend on the queues.
     let s1 = campaign("l4s-tests/s1");
     let share = s1.metric("share1_pct").expect("a metric");
     let fails = |name: &str| {

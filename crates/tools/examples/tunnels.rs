@@ -171,7 +171,7 @@ fn serve(at: SocketAddr) -> Result<(), Failure> {
                 continue;
             };
             if client.service == Some(Service::Stall as u8) {
-                // Its end is told all the same: what it has sent is freed then.
+                // Its end is reported all the same: what it has sent is freed then.
                 if event.events().contains(EpollFlags::EPOLLHUP) {
                     clients.remove(&event.data());
                 } else {

@@ -58,7 +58,7 @@ impl FlowMode {
         }
     }
 
-    /// What tells the flow of `packet` from others; `None` where all are one.
+    /// What distinguishes the flow of `packet` from others; `None` where all are one.
     pub(super) fn flow_of(self, hash: FlowHash, packet: &Packet) -> Option<u32> {
         Some(match self {
             Self::Blind => return None,

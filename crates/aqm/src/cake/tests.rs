@@ -188,7 +188,7 @@ fn a_host_with_one_flow_has_as_much_as_one_with_32() {
         let share = share_of_the_lone_host(&format!("{base} {mode}"), ends);
         assert!((share - 0.5).abs() < 0.01, "{mode} {ends:?}: {share}");
     }
-    // By flow alone a 33rd, as where the hosts of the other end are told apart; and where
+    // By flow alone a 33rd, as where the hosts of the other end are isolated; and where
     // one destination has all flows, it is the more loaded end of each.
     for (mode, ends) in [
         ("flows", Sources),

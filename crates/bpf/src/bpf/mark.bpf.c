@@ -85,8 +85,8 @@ NW_INLINE struct nw_efm_flow *nw_flow_of(const struct nw_segment *segment,
 
 /* What the socket counted, where a signal wants it. Lost is what was sent again:
  * a timeout takes more for lost, but what is acknowledged before it is sent again
- * was not. A loss is spurious when the peer has said by DSACK (RFC 2883) that it
- * had got the segment before.
+ * was not. A loss is spurious when the peer reports by DSACK (RFC 2883) that it
+ * had received the segment before.
  */
 NW_INLINE void nw_read_socket(struct nw_skb *skb, struct nw_efm_packet *packet)
 {

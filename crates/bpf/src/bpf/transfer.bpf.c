@@ -13,8 +13,8 @@
  *
  * A share is in proportion to what a connection sent of late, so that all have the
  * same relative error: equal shares would leave a slow connection behind and the
- * others done early. The control itself knows nothing of this. It sees its size and
- * its deadline change (dalbe.h), and goes on by them if nobody shares any more.
+ * others done early. The control has no part in this. Its size and its
+ * deadline are changed (dalbe.h), and stay in force if nobody shares any more.
  */
 #include "transfer.h"
 #include "cgroup.h"

@@ -28,7 +28,7 @@ del DEV N change its rules without a gap.
 detect HOST[:PORT] [from PORT] finds out which ready boxes stand on the path to a host, together \
 with respond ADDRESS[:PORT] to NETWORK… [call HOST…] there. Both need root.")]
 pub struct Mmb {
-    /// Carry out the commands of a file first, or those of a ready box; may be repeated
+    /// Apply the commands of a file first, or those of a ready box; may be repeated
     #[arg(short = 'f', long = "file", value_name = "FILE|NAME", add = completing(completion::boxes))]
     pub files: Vec<String>,
     /// An address of the box, `self` in rules: one of each version of IP

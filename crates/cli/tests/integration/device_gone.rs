@@ -37,7 +37,7 @@ impl Said {
         }
     }
 
-    /// Waits until it has said `words` so often.
+    /// Waits until it printed `words` so often.
     fn says(&self, words: &str, times: usize) {
         let begun = Instant::now();
         loop {

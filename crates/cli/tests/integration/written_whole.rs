@@ -96,8 +96,8 @@ fn a_full_disk_or_a_kill_leaves_no_truncated_file_that_looks_whole() {
     let at = folder.path();
     fs::write(at.join("cut.toml"), SCENARIO).unwrap();
     let output = narrows(at, &["run", "cut.toml", "--out", "all"]);
-    let heard = String::from_utf8_lossy(&output.stderr);
-    assert!(heard.contains("page"), "{heard}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("page"), "{said}");
     let reference = whole(&at.join("all"));
     let needed = [
         "captures/all.pcapng",
@@ -163,7 +163,7 @@ fn a_full_disk_or_a_kill_leaves_no_truncated_file_that_looks_whole() {
                 complete, all,
                 "{blocks} blocks, ignored: {ignored}: {names:?}"
             );
-            // Whoever reads it hears so.
+            // Whoever reads it is warned.
             let read = narrows(at, &["diff", &out, "all"]);
             let said = String::from_utf8_lossy(&read.stderr);
             assert_eq!(said.contains("is not finished"), !complete, "{said}");

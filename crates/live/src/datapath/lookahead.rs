@@ -236,7 +236,7 @@ impl Parts<'_> {
     }
 
     /// Between which hosts packets may go: those of flows, probes and applications, proxies on their way, all
-    /// that a program could reach, and those that a router tells of packets that are too large
+    /// that a program could reach, and those to which a router reports packets that are too large
     /// for a link.
     fn pairs(&self) -> BTreeSet<(usize, usize)> {
         let plan = self.plan;

@@ -219,7 +219,7 @@ impl Kernel {
         port.lazy = roomy && options.lazy && !options.waits;
         port.waits = options.waits;
         // Transports of ours take no reports; an application's datagrams do.
-        port.hears =
+        port.keeps_reports =
             !options.waits && !options.fragments && port.socket.keep_path_reports().is_ok();
         if !port.lazy {
             self.watch(PORTS + number, &port.socket)?;

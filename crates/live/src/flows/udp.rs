@@ -37,8 +37,8 @@ pub struct Port {
     pub lazy: bool,
     /// Whether packets for which there is no room wait for some; else they are lost.
     pub waits: bool,
-    /// Whether the kernel keeps what the path says of datagrams.
-    pub hears: bool,
+    /// Whether the kernel keeps the errors that the path reports of datagrams.
+    pub keeps_reports: bool,
     /// Packets for which there was no room.
     pub unsent: VecDeque<Box<Packet>>,
     /// Datagrams that the host did not take, and why.
@@ -56,7 +56,7 @@ impl Port {
             users: BTreeSet::new(),
             lazy: false,
             waits: false,
-            hears: false,
+            keeps_reports: false,
             unsent: VecDeque::new(),
             refused: 0,
             reason: None,
@@ -74,7 +74,7 @@ impl Port {
         while let Some(packet) = self.unsent.pop_front() {
             let of_earlier = [Errno::EMSGSIZE, Errno::ECONNREFUSED, Errno::EHOSTUNREACH];
             let mut tries = (0..TRIES).map(|_| send(&self.socket, &packet, buffer));
-            let sent = match self.hears {
+            let sent = match self.keeps_reports {
                 true => tries.find(|sent| !sent.is_err_and(|e| of_earlier.contains(&e))),
                 false => tries.next(),
             };
@@ -137,11 +137,11 @@ impl Port {
         received
     }
 
-    /// What the path has said of datagrams, and what of each is quoted.
+    /// The errors that the path reported of datagrams, and what of each is quoted.
     pub fn path_reports(&self) -> Vec<(DatagramError, Vec<u8>)> {
         let mut reports = Vec::new();
         let mut quote = [0; QUOTED];
-        while self.hears && reports.len() < READS {
+        while self.keeps_reports && reports.len() < READS {
             let Ok(report) = self.socket.path_report(&mut quote) else {
                 break;
             };

@@ -165,8 +165,8 @@ impl Habits {
         if !edge && way.packets % ENOUGH_PACKETS != 0 {
             return;
         }
-        // Where only one direction is seen there is no order to keep. Who shows the
-        // numbers of its packets has said that it spins; of others most do.
+        // Where only one direction is seen there is no order to keep. A stack
+        // that shows the numbers of its packets is set to spin; of others most do.
         let [one, other] = self.ways.map(|w| w.packets);
         let one_way = one.min(other) == 0 && one.max(other) >= FEW_PACKETS;
         let orderly = one_way || self.turns.kept(self.numbered);

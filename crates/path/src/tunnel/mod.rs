@@ -67,7 +67,7 @@ struct Ends {
     other: IpAddr,
     other_port: u16,
     /// The longest packet that goes in: what the words say, or less since a box in the tunnel
-    /// has said so.
+    /// reported less.
     mtu: u32,
     /// The number of the next packet.
     next: u64,

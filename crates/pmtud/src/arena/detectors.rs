@@ -15,7 +15,7 @@ const BURSTS: usize = 3;
 /// Full-size packets lost since one arrived, after which picoquic does.
 const PICOQUIC_LOSSES: u32 = 10;
 
-/// How the detector of a stack judges. Each is told of an acknowledgement as the stack is:
+/// How the detector of a stack judges. Each is called with an acknowledgement as the stack is:
 /// what it acknowledged, then what counts as lost by it.
 #[derive(Clone, Debug)]
 pub(super) enum Detector {
@@ -40,7 +40,7 @@ impl Detector {
         Self::Evidence(BlackHole::new(LossRule::Evidence, 3))
     }
 
-    /// What an acknowledgement told; whether it shows a black hole.
+    /// Whether an acknowledgement shows a black hole.
     pub fn judge(&mut self, base: u16, acked: &[Sent], lost: &[Sent]) -> bool {
         match self {
             Self::Evidence(hole) => {

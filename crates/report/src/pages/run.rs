@@ -86,7 +86,7 @@ fn body(run: &RunResult, about: &RunPage, charts: &[Chart]) -> Markup {
         (page::command(&command(run, about)))
         p.note {
             @if summary.engine == "live" {
-                "A live run is made of real time and real kernels: no two have the same digest. How far repetitions differ, " code { "narrows compare" } " tells."
+                "A live run is made of real time and real kernels: no two have the same digest. How far repetitions differ, " code { "narrows compare" } " shows."
             } @else {
                 "The same scenario, seed and version give the same data files, byte for byte: compare the digest below."
             }

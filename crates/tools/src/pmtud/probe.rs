@@ -183,12 +183,12 @@ fn no_server(request: &ProbeRequest, socket: &Socket) -> Error {
     ))
 }
 
-/// The socket, and what it has said.
+/// The socket, and whether its host refuses datagrams.
 struct Socket {
     socket: DatagramSocket,
     to: SocketAddr,
     room: Vec<u8>,
-    /// The host has said that nobody has the port.
+    /// The host reported that nobody has the port.
     refused: bool,
 }
 

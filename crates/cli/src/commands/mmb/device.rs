@@ -100,7 +100,7 @@ mod here {
                 }
             }
         }
-        // One that was asked to go has told the asker.
+        // Of one that was asked to go the asker has the counts.
         if let Some(Ok(counts)) = attached.map(|attached| attached.counts()) {
             show(args, &counts)?;
         }
