@@ -48,6 +48,14 @@ pub trait Endpoint {
     /// Takes a packet of this connection.
     fn receive(&mut self, now: Instant, packet: &Packet);
 
+    /// Whether `packet` opens this connection, which is over but for late packets (TCP's TIME-WAIT),
+    /// again: then a listener may take it in the place of this one, with this initial sequence
+    /// number.
+    fn reopened_by(&mut self, now: Instant, packet: &Packet) -> Option<u32> {
+        let _ = (now, packet);
+        None
+    }
+
     /// A link of the path takes packets of at most `mtu` bytes, as an ICMP error says
     /// that quotes `packet` of this connection, from its IP header on. Whether that is
     /// believed.

@@ -13,7 +13,7 @@ use narrows_wire::Ecn;
 use crate::address::Addressing;
 use crate::hosts::{Hosts, Net};
 use crate::ports;
-use crate::profile::Transport;
+use crate::profile::{Ends, Transport};
 use crate::socket::{Kind, Socket};
 
 /// Connections that could not be opened because the host had no local port left.
@@ -143,10 +143,15 @@ impl Sockets for Api<'_, '_> {
         }
         let protocol = self.hosts.profile(profile).protocol();
         let given = local.or_else(|| self.free_port(protocol, remote));
-        let (role, index) = (Role::Initiator, profile.0 as usize);
         let opened = given.ok_or(SocketError::NoPort).and_then(|local| {
+            let ends = Ends {
+                role: Role::Initiator,
+                local,
+                remote,
+                isn: None,
+            };
             let hosts = &mut *self.hosts;
-            hosts.stream(self.net, node, index, role, local, remote)
+            hosts.stream(self.net, node, profile.0 as usize, ends)
         });
         // A machine's own stack may still have a port that is free here.
         if let (None, Err(SocketError::NoPort | SocketError::AddressInUse(_))) = (local, &opened) {

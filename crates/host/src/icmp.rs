@@ -26,7 +26,8 @@ const MTU_EXPIRES: Duration = Duration::from_secs(600);
 
 /// The least MTU of a link: RFC 791 §3.2, and RFC 8200 §5. Reports below are not
 /// believed (RFC 1191 §3, RFC 8201 §4). Linux takes less than 552 bytes over IPv4 for
-/// 552 and lets packets be fragmented then (`ip_rt_update_pmtu`), which nothing here does.
+/// 552 and lets packets be fragmented then (`net.ipv4.route.min_pmtu`, `__ip_rt_update_pmtu`), which
+/// nothing here does.
 const LEAST_MTU_V4: u32 = 68;
 const LEAST_MTU_V6: u32 = 1280;
 

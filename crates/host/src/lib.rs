@@ -50,6 +50,7 @@ mod api;
 mod hosts;
 mod icmp;
 mod node;
+mod numbers;
 mod ports;
 mod profile;
 mod receive;

@@ -4,9 +4,11 @@ use std::net::SocketAddr;
 
 use narrows_core::{Endpoint, FlowId, Role};
 use narrows_quic::datagram::Sealer;
-use narrows_units::Rng;
+use narrows_units::{Instant, Rng};
 use narrows_wire::ip;
 use narrows_wire::tcp::FastOpenCookie;
+
+use crate::numbers;
 
 /// What carries a socket's data.
 #[derive(Clone, Debug)]
@@ -52,12 +54,20 @@ pub struct Options {
     pub rng: Option<Rng>,
 }
 
-/// The two ends of a connection, and what is known of the path between them.
+/// The two ends of a connection.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ConnectionEnds<'a> {
+pub(crate) struct Ends {
     pub role: Role,
     pub local: SocketAddr,
     pub remote: SocketAddr,
+    /// With which initial sequence number of TCP this one begins, if one is given.
+    pub isn: Option<u32>,
+}
+
+/// What is known when an end of a connection is made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Known<'a> {
+    pub now: Instant,
     /// The largest IP packet that the first link takes, in bytes, or less as ICMP has reported.
     pub mtu: u32,
     /// The server's Fast Open cookie, if one is known.
@@ -109,20 +119,28 @@ impl EndpointFactory {
     }
 
     /// A new end of a connection; `None` for datagrams.
-    pub fn endpoint(&mut self, seed: u64, ends: &ConnectionEnds<'_>) -> Option<Box<dyn Endpoint>> {
+    pub fn endpoint(
+        &mut self,
+        seed: u64,
+        ends: Ends,
+        known: Known<'_>,
+    ) -> Option<Box<dyn Endpoint>> {
         let rng = self.draw(seed);
-        let ConnectionEnds {
+        let Ends {
             role,
             local,
             remote,
-            mtu,
-            cookie,
-        } = *ends;
+            isn,
+        } = ends;
+        let Known { now, mtu, cookie } = known;
         Some(match &self.options.transport {
             Transport::Tcp(config) => {
+                let offset = numbers::timestamp_offset(seed, local.ip(), remote.ip());
                 let config = narrows_tcp::TcpConfig {
                     local,
                     remote,
+                    isn: isn.or_else(|| Some(numbers::isn(seed, local, remote, now))),
+                    timestamp_offset: Some(offset),
                     mtu,
                     fast_open_cookie: cookie.and_then(FastOpenCookie::new),
                     ..(**config).clone()

@@ -65,7 +65,12 @@ impl Hosts {
             }
         }
         match found {
-            Some(Found::Connected(s)) => self.receive(net, s, packet),
+            Some(Found::Connected(s)) => match self.reopened(net, s, &addressing, &packet) {
+                Some((listener, isn)) => {
+                    self.open_for(net, listener, &addressing, packet, Some(isn));
+                }
+                None => self.receive(net, s, packet),
+            },
             Some(Found::Bound(s)) => self.receive_bound(net, s, &addressing, packet, at),
             None => self.refuse(net, node, &addressing, packet),
         }
@@ -126,23 +131,59 @@ impl Hosts {
                     self.refuse(net, node, addressing, packet);
                 }
             }
-            Kind::Listener {
-                waiting, backlog, ..
-            } => {
-                // Linux drops the SYN of a connection for which the accept queue has no
-                // room (`tcp_conn_request`); the peer sends it again.
-                if *waiting >= *backlog {
-                    let entity = self.nodes[node].entity;
-                    self.drop_packet(net, entity, packet, DropCause::Overflow);
-                    return;
-                }
-                match self.incoming(net, s, addressing.source) {
-                    Some(child) => self.receive(net, child, packet),
-                    None => self.refuse(net, node, addressing, packet),
-                }
-            }
+            Kind::Listener { .. } => self.open_for(net, s, addressing, packet, None),
             Kind::Stream(_) => self.receive(net, s, packet),
         }
+    }
+
+    /// A packet that opens a connection with `listener`, which is to answer with the initial
+    /// sequence number `isn` of TCP if one is given.
+    fn open_for(
+        &mut self,
+        net: &mut Net<'_>,
+        listener: u32,
+        addressing: &Addressing,
+        packet: Box<Packet>,
+        isn: Option<u32>,
+    ) {
+        let Some(node) = self.sockets[listener as usize].as_ref().map(|s| s.node) else {
+            return;
+        };
+        // Linux drops the SYN of a connection for which the accept queue has no
+        // room (`tcp_conn_request`); the peer sends it again.
+        if !self.has_room(listener) {
+            let entity = self.nodes[node].entity;
+            self.drop_packet(net, entity, packet, DropCause::Overflow);
+            return;
+        }
+        match self.incoming(net, listener, addressing.source, isn) {
+            Some(child) => self.receive(net, child, packet),
+            None => self.refuse(net, node, addressing, packet),
+        }
+    }
+
+    /// The listener that takes `packet` in the place of socket `s`, which is in TIME-WAIT, and its
+    /// initial sequence number: `s` is over then (`tcp_v4_rcv`, `TCP_TW_SYN`; Linux v6.17).
+    fn reopened(
+        &mut self,
+        net: &mut Net<'_>,
+        s: u32,
+        addressing: &Addressing,
+        packet: &Packet,
+    ) -> Option<(u32, u32)> {
+        if addressing.protocol != ip::TCP || !opens(packet, addressing, false) {
+            return None;
+        }
+        let socket = self.sockets[s as usize].as_mut()?;
+        let (node, local) = (socket.node, socket.local);
+        let listener = self.nodes[node].table.bound(ip::TCP, local)?;
+        let endpoint = &mut socket.stream()?.endpoint;
+        let isn = endpoint.reopened_by(net.now, packet)?;
+        endpoint.abort(net.now);
+        let table = &mut self.nodes[node].table;
+        table.remove(ip::TCP, local, Some(addressing.source), s);
+        self.touch(net, s);
+        Some((listener, isn))
     }
 
     /// No socket takes the packet: TCP answers with a reset, UDP with an error

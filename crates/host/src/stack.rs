@@ -11,7 +11,7 @@ use narrows_units::Instant;
 use narrows_wire::ip;
 
 use crate::hosts::{Hosts, Net};
-use crate::profile::{ConnectionEnds, Part, Transport};
+use crate::profile::{Ends, Known, Part, Transport};
 use crate::socket::{Kind, Socket, Stream};
 
 /// What a connection has to report.
@@ -233,18 +233,24 @@ impl Hosts {
         }
     }
 
-    /// A connection that comes to `listener` from `remote`; `None` where there is no way
-    /// back.
+    /// A connection that comes to `listener` from `remote`, to be answered with the initial
+    /// sequence number `isn` of TCP if one is given; `None` where there is no way back.
     pub(crate) fn incoming(
         &mut self,
         net: &mut Net<'_>,
         listener: u32,
         remote: SocketAddr,
+        isn: Option<u32>,
     ) -> Option<u32> {
         let parent = self.sockets[listener as usize].as_ref()?;
-        let (node, profile, local) = (parent.node, parent.profile, parent.local);
-        let child = self.stream(net, node, profile, Role::Responder, local, remote);
-        let child = child.ok()?;
+        let (node, profile) = (parent.node, parent.profile);
+        let ends = Ends {
+            role: Role::Responder,
+            local: parent.local,
+            remote,
+            isn,
+        };
+        let child = self.stream(net, node, profile, ends).ok()?;
         self.wait_for_accept(child, listener);
         Some(child)
     }
@@ -326,10 +332,14 @@ impl Hosts {
         net: &mut Net<'_>,
         node: usize,
         profile: usize,
-        role: Role,
-        local: SocketAddr,
-        remote: SocketAddr,
+        ends: Ends,
     ) -> Result<u32, SocketError> {
+        let Ends {
+            role,
+            local,
+            remote,
+            ..
+        } = ends;
         let hop = self.way_to(node, remote.ip());
         let hop = hop.ok_or(SocketError::Unreachable(remote))?;
         let s = self.next_socket();
@@ -347,14 +357,12 @@ impl Hosts {
                 system.tcp(s, Profile(profile as u32), local, remote)?
             }
             _ => {
-                let ends = ConnectionEnds {
-                    role,
-                    local,
-                    remote,
+                let known = Known {
+                    now: net.now,
                     mtu,
                     cookie: cookie.map(Vec::as_slice),
                 };
-                let endpoint = made.endpoint(self.seed, &ends);
+                let endpoint = made.endpoint(self.seed, ends, known);
                 endpoint.ok_or(SocketError::Unsupported)?
             }
         };

@@ -153,6 +153,12 @@ impl Table {
         }
         self.bound.get(&key).copied().map(Found::Bound)
     }
+
+    /// The socket that takes from anybody what comes to `local`.
+    pub fn bound(&self, protocol: u8, local: SocketAddr) -> Option<u32> {
+        let key = key(protocol, local.is_ipv6(), local.port());
+        self.bound.get(&key).copied()
+    }
 }
 
 #[cfg(test)]

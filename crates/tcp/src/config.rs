@@ -260,6 +260,10 @@ pub struct TcpConfig {
     pub local: SocketAddr,
     /// The other end. A server adopts the address that the SYN comes from.
     pub remote: SocketAddr,
+    /// Initial sequence number; drawn if it is `None`.
+    pub isn: Option<u32>,
+    /// What is added to the clock of timestamps; drawn if it is `None`.
+    pub timestamp_offset: Option<u32>,
     /// Congestion control of what this end sends.
     pub cc: ControlSpec,
     /// ECN.
@@ -326,6 +330,8 @@ impl TcpConfig {
         Self {
             local,
             remote,
+            isn: None,
+            timestamp_offset: None,
             cc,
             ecn: EcnMode::default(),
             accecn_option: AccEcnOptionUse::default(),

@@ -191,7 +191,8 @@ impl Connection {
     }
 
     fn new(config: TcpConfig, mut rng: Rng, state: TcpState) -> Self {
-        let iss = rng.draw_u64() as u32;
+        let drawn = rng.draw_u64() as u32;
+        let iss = config.isn.unwrap_or(drawn);
         let first = sequence::first(iss);
         let mss = config.advertised_mss();
         let cc = Controller::new(&config.cc);
@@ -232,7 +233,10 @@ impl Connection {
             outgoing: CountedBytes::starting_at(first + 1),
             push_marks: PushMarks::starting_at(first + 1),
             ident: rng.draw_u64() as u32,
-            ts_offset: rng.draw_u64() as u32,
+            ts_offset: {
+                let drawn = rng.draw_u64() as u32;
+                config.timestamp_offset.unwrap_or(drawn)
+            },
             path_mtu: config.mtu,
             mtu_search: MtuSearch::default(),
             config,

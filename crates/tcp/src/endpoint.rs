@@ -20,6 +20,10 @@ impl Endpoint for Connection {
         Connection::receive(self, now, packet);
     }
 
+    fn reopened_by(&mut self, now: Instant, packet: &Packet) -> Option<u32> {
+        Connection::reopened_by(self, now, packet)
+    }
+
     fn packet_too_big(&mut self, now: Instant, mtu: u32, packet: &[u8]) -> bool {
         Connection::packet_too_big(self, now, mtu, packet)
     }

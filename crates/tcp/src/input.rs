@@ -55,7 +55,7 @@ impl Arrived<'_> {
         self.tcp.flags.has(TcpFlags::ACK) && self.end() == self.seq
     }
 
-    fn end(&self) -> u64 {
+    pub(crate) fn end(&self) -> u64 {
         let flags = self.tcp.flags;
         self.seq
             + u64::from(self.len)
@@ -275,42 +275,6 @@ impl Connection {
             TcpState::Closing => self.enter_time_wait(),
             TcpState::LastAck => self.enter_closed(Some(TcpEvent::Closed)),
             _ => {}
-        }
-    }
-
-    fn enter_time_wait(&mut self) {
-        self.state = TcpState::TimeWait;
-        self.timers.stop();
-        self.timers.keep_alive = None;
-        self.limits.stop(self.now);
-        self.timers.time_wait = Some(self.now + self.config.time_wait);
-        self.emit(TcpEvent::Closed);
-    }
-
-    /// What comes in TIME-WAIT (`tcp_timewait_state_process`): an exact reset ends it
-    /// (`net.ipv4.tcp_rfc1337` 0), what is old or has an ACK restarts 2 MSL, and what is not
-    /// an ACK that was expected is acknowledged, without ECT as it may be replayed.
-    fn on_time_wait(&mut self, a: &Arrived<'_>) {
-        let flags = a.tcp.flags;
-        let old = self.is_old_timestamp(a.tcp);
-        let expected = !old && a.seq == self.incoming.next;
-        if flags.has(TcpFlags::RST) {
-            if expected {
-                self.enter_closed(None);
-            }
-            return;
-        }
-        if old || flags.has(TcpFlags::ACK) {
-            self.timers.time_wait = Some(self.now + self.config.time_wait);
-        }
-        if expected && a.end() == a.seq {
-            self.replace_ts_recent(a.tcp, a.seq);
-            return;
-        }
-        // `tcp_oow_rate_limited`
-        let limited = a.end() == a.seq || flags.has(TcpFlags::SYN);
-        if !limited || self.may_challenge() {
-            self.out.time_wait_ack = Some(Ecn::NotEct);
         }
     }
 

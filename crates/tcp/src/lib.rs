@@ -108,6 +108,7 @@ mod sequence;
 mod small_queues;
 #[cfg(feature = "testkit")]
 pub mod testkit;
+mod time_wait;
 mod timers;
 mod timestamps;
 mod window;

@@ -39,6 +39,11 @@ impl Connection {
             && self.now.since(self.ts_recent_at) < PAWS_AGE
     }
 
+    /// Whether the timestamp of a segment is newer than the one to echo.
+    pub(crate) fn is_new_timestamp(&self, tcp: &Tcp) -> bool {
+        self.timestamp_step(tcp).is_some_and(|step| step > 0)
+    }
+
     /// Milliseconds by which a segment's timestamp is newer than the one to echo.
     fn timestamp_step(&self, tcp: &Tcp) -> Option<i32> {
         let (value, _) = tcp.options.timestamps.filter(|_| self.agreed.timestamps)?;

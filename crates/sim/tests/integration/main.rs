@@ -22,5 +22,6 @@ mod relay_apps;
 mod rig;
 mod short_flows;
 mod socket_options;
+mod time_wait;
 mod tunnels;
 mod videos;

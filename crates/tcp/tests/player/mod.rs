@@ -168,6 +168,19 @@ impl Player {
         })
     }
 
+    /// The listener takes the peer's SYN in the place of the end, which is in TIME-WAIT, and answers
+    /// with this number. Numbers stay relative to the first ones.
+    fn reopen(&mut self, isn: u32) {
+        let config = TcpConfig {
+            isn: Some(isn),
+            ..self.config.clone()
+        };
+        let now = self.now;
+        self.end().abort(now);
+        self.collect();
+        self.socket().end = Connection::server(config, Rng::for_name(7, "end reopened"));
+    }
+
     fn end(&mut self) -> &mut Connection {
         &mut self.socket().end
     }

@@ -169,6 +169,9 @@ impl Player {
         fields.write(&mut packet.bytes, source, destination, text, zeros);
         packet.zero_tail = zeros;
         let now = self.now;
+        if let Some(isn) = self.end().reopened_by(now, &packet) {
+            self.reopen(isn);
+        }
         self.end().receive(now, &packet);
         self.pool.give(packet);
     }
