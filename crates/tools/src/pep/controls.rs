@@ -18,7 +18,7 @@ use super::leg::LegConfig;
 /// their listener and the key of their leg.
 pub(super) struct LegControls {
     own: OwnControls,
-    links: BTreeMap<(SocketAddr, &'static str), Arc<LinkRate>>,
+    pub(super) links: BTreeMap<(SocketAddr, &'static str), Arc<LinkRate>>,
 }
 
 /// The options of a listener's legs, near and far, with the kernel's names of their controls, and

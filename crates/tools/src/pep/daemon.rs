@@ -186,7 +186,8 @@ impl Daemon {
                 }
             }
         }
-        for warning in warnings(&config) {
+        let switch = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_fastopen").unwrap_or_default();
+        for warning in warnings(&config, switch.trim().parse().unwrap_or(0)) {
             warn!("{warning}");
         }
         for listener in &config.listeners {
@@ -514,13 +515,11 @@ fn listeners(
     .collect()
 }
 
-/// What will not be as it might be.
-fn warnings(config: &Config) -> Vec<String> {
+/// What will not be as it might be, on a machine with this switch of Fast Open.
+fn warnings(config: &Config, fast_open: u32) -> Vec<String> {
     let mut all = Vec::new();
-    let switch = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_fastopen").unwrap_or_default();
     // 1: as a client, 2: as a server (Documentation/networking/ip-sysctl.rst).
-    let bits: u32 = switch.trim().parse().unwrap_or(0);
-    if bits & 2 == 0 {
+    if fast_open & 2 == 0 {
         all.push(
             "clients' requests come a round trip later than need be, as this machine takes no \
              data with a SYN (sysctl -w net.ipv4.tcp_fastopen=3)"

@@ -187,14 +187,7 @@ impl OsSockets {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return None,
                 Err(e) => match errno(&e) {
                     Errno::EMFILE | Errno::ENFILE | Errno::ENOBUFS | Errno::ENOMEM => {
-                        let until = self.now + EXHAUSTED;
-                        if self.exhausted.is_none() && self.said.is_none_or(|at| at <= self.now) {
-                            self.said = Some(self.now + SAID);
-                            warn!("no connection can be accepted for the moment: {e}");
-                        }
-                        let nobody = || (until, Vec::new());
-                        let (_, waiting) = self.exhausted.get_or_insert_with(nobody);
-                        waiting.push(token);
+                        self.pause(token, &e);
                         return None;
                     }
                     // It was gone before it was accepted.
@@ -202,6 +195,18 @@ impl OsSockets {
                 },
             }
         }
+    }
+
+    /// The listener at `token` accepts nobody for a while, as the machine has nothing left.
+    fn pause(&mut self, token: u64, why: &io::Error) {
+        let until = self.now + EXHAUSTED;
+        if self.said.is_none_or(|at| at <= self.now) {
+            self.said = Some(self.now + SAID);
+            warn!("no connection can be accepted for the moment: {why}");
+        }
+        let nobody = || (until, Vec::new());
+        let (_, waiting) = self.exhausted.get_or_insert_with(nobody);
+        waiting.push(token);
     }
 
     fn accepted(&mut self, connection: TcpStream, client: SocketAddr) -> (SocketId, SocketAddr) {
@@ -219,5 +224,89 @@ impl OsSockets {
         // Other threads' descriptors of the same socket would keep it in the epoll, which
         // would be woken in the place of one that listens.
         let _ = self.epoll.delete(&listener.socket);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use narrows_core::Sockets;
+    use narrows_units::Instant;
+
+    use super::*;
+    use crate::pep::leg::plain;
+    use crate::pep::peers::{Message, Workers};
+    use crate::pep::said::said;
+    use crate::pep::worker::epoll;
+
+    fn machine() -> OsSockets {
+        let origin = Box::new(|_: &_, _| None);
+        OsSockets::new(epoll().expect("an epoll"), Vec::new(), origin).expect("sockets")
+    }
+
+    #[test]
+    fn that_nothing_is_left_to_accept_with_is_said_every_ten_seconds_and_all_listeners_go_on() {
+        let mut machine = machine();
+        let why = io::Error::from(Errno::EMFILE);
+        let mut pauses_at = |ms: u64| {
+            machine.now = Instant::ZERO + Duration::from_millis(ms);
+            // Two listeners, of which the second finds the first waiting.
+            let (lines, ()) = said(|| [7, 8].iter().for_each(|token| machine.pause(*token, &why)));
+            assert_eq!(machine.patience(), Some(EXHAUSTED));
+            machine.now += EXHAUSTED - Duration::from_nanos(1);
+            machine.go_on();
+            assert!(machine.events.is_empty(), "not before its time");
+            machine.now += Duration::from_nanos(1);
+            machine.go_on();
+            let again: Vec<_> = machine.events.drain(..).collect();
+            assert_eq!(again, [7, 8].map(|token| (token, SocketEvent::Incoming)));
+            assert_eq!(machine.exhausted, None);
+            lines
+        };
+        let first = pauses_at(5_000);
+        assert_eq!(first.len(), 1, "{first:?}");
+        assert!(first[0].contains("WARN no connection can be accepted"));
+        // The system's own words.
+        assert!(first[0].contains(&why.to_string()), "{first:?}");
+        for ms in [5_100, 9_000, 14_999] {
+            assert_eq!(pauses_at(ms), [""; 0], "{ms}");
+        }
+        assert_eq!(pauses_at(15_000).len(), 1);
+        assert_eq!(pauses_at(24_999).len(), 0);
+        assert_eq!(pauses_at(25_000).len(), 1);
+    }
+
+    #[test]
+    fn a_client_counts_no_more_once_it_is_closed_or_its_listener_is() {
+        let workers = Workers::new(2).expect("descriptors");
+        let [own, other] = [0, 1].map(|at| Peers::new(&workers, at));
+        let mut machine = machine();
+        machine.share_clients(own.clone());
+        let profile = machine.add_profile(plain(false, false));
+        let somewhere = ([127, 0, 0, 1], 0).into();
+        let listener = machine.listen(profile, somewhere, 0).expect("it listens");
+        let local = machine.listeners.keys().next().copied().expect("one");
+        let stream = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let at = stream.local_addr().expect("bound");
+        let client = || Client {
+            local,
+            stream: TcpStream::connect(at).expect("it listens"),
+            from: at,
+        };
+        // The other thread has a client, so that the next is for this one, which has none.
+        assert!(other.place(client()).is_some());
+        let come = |machine: &mut OsSockets| {
+            assert!(other.place(client()).is_none(), "this one has none");
+            match own.messages().pop() {
+                Some(Message::Client(client)) => machine.take_over(client),
+                _ => panic!("a client"),
+            }
+        };
+        come(&mut machine);
+        let (served, _) = machine.accept(listener).expect("it waits");
+        machine.close(served);
+        come(&mut machine);
+        machine.close(listener);
+        come(&mut machine);
+        assert!(other.place(client()).is_none());
     }
 }

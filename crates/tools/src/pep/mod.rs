@@ -20,6 +20,8 @@ mod peers;
 mod preload;
 mod relay;
 mod run;
+#[cfg(test)]
+mod said;
 mod serve;
 mod server;
 mod service;
