@@ -1,7 +1,8 @@
 //! Connections in the kernel: rules with state do in the programs of a box what they do in the box,
 //! byte for byte, with the same draws. Needs root.
 //!
-//! `NARROWS_PACKETS=100000 cargo test -p narrows-bpf --test connections` draws as many packets in the test of random rules.
+//! `NARROWS_PACKETS=100000 cargo test -p narrows-bpf --test connections` draws as many packets in the test of random rules
+//! and in that of a full table.
 
 #[allow(dead_code)]
 mod kernel_box;
@@ -249,7 +250,7 @@ fn the_same_connections_make_room_in_the_kernel_as_in_the_box() {
         return;
     };
     let mut left: Vec<Vec<u8>> = Vec::new();
-    for _ in 0..4_000 {
+    for _ in 0..4_000 * rounds(4_000) {
         let from = format!("10.0.0.{}:{}", rng.below(4), 5_000 + rng.below(8));
         let flags = [TcpFlags::SYN, TcpFlags::ACK, TcpFlags::FIN][rng.below(3) as usize];
         let packet = match rng.below(2) {
