@@ -49,12 +49,12 @@ mod tests {
         let mut rate = LogRate::default();
         let second = |n: u64| Instant::ZERO + Duration::from_secs(n);
         for _ in 0..LINES {
-            assert_eq!(rate.line(second(1)), Line::Written(0));
+            assert_eq!(rate.line(second(5)), Line::Written(0));
         }
         for _ in 0..30_000 {
-            assert_eq!(rate.line(second(1)), Line::HeldBack);
+            assert_eq!(rate.line(second(5)), Line::HeldBack);
         }
-        assert_eq!(rate.line(second(2)), Line::Written(30_000));
-        assert_eq!(rate.line(second(2)), Line::Written(0));
+        assert_eq!(rate.line(second(6)), Line::Written(30_000));
+        assert_eq!(rate.line(second(6)), Line::Written(0));
     }
 }

@@ -277,6 +277,32 @@ fn a_destination_that_does_not_answer_is_not_the_other_proxy_s_fault() {
 }
 
 #[test]
+fn another_proxy_without_which_nobody_may_go_is_asked_though_it_is_missing() {
+    let (mut host, mut proxy) = forwarder(false);
+    let near = host.connects(&mut proxy);
+    host.passes(&mut proxy, Duration::from_secs(4));
+    assert!(host[near].reset);
+    host.connects(&mut proxy);
+    assert_eq!(host.onward().map(|(_, to)| to), Some(to(PARENT)));
+    assert_eq!(proxy.counters().direct, 0);
+}
+
+#[test]
+fn another_proxy_that_answers_is_missing_no_more() {
+    let (mut host, mut proxy) = forwarder(true);
+    host.connects(&mut proxy);
+    host.passes(&mut proxy, Duration::from_secs(2));
+    host.connects(&mut proxy);
+    let (late, _) = host.onward().unwrap();
+    // The first has waited for three seconds in vain, and the second gets through.
+    host.passes(&mut proxy, Duration::from_secs(2));
+    assert_eq!(proxy.counters().direct, 1);
+    host.established(&mut proxy, late);
+    host.connects(&mut proxy);
+    assert_eq!(host.onward().map(|(_, to)| to), Some(to(PARENT)));
+}
+
+#[test]
 fn the_policy_is_asked_whatever_the_way() {
     for by_parent in [false, true] {
         let mut listener = listener(policy(&["10.0.0.0/8"], &["192.0.2.0/24"]));

@@ -3,7 +3,7 @@
 mod fake;
 
 use fake::Host;
-use fake::open::{GRANTED, asks, destination, opened, proxy, tunnel};
+use fake::open::{GRANTED, asks, destination, listener, opened, proxy, tunnel};
 use narrows_core::{ConnectionError, SocketError};
 use narrows_pep::convert::{Fault, Message, Reader, Tlv};
 use narrows_pep::{Layout, Limits, request};
@@ -66,6 +66,31 @@ fn a_tunnel_is_counted_when_it_is_opened_and_woken_for_when_it_has_been_idle() {
     let counters = proxy.counters();
     assert_eq!((counters.accepted, counters.opened), (1, 1));
     assert_eq!(host.wake, Some(host.now + Limits::default().idle));
+}
+
+#[test]
+fn a_listener_has_its_counts_before_its_first_client() {
+    let proxy = proxy(Limits::default(), &mut Host::new());
+    let places: Vec<_> = proxy.books().map(|(local, _)| local).collect();
+    assert_eq!(places, [listener().local]);
+}
+
+#[test]
+fn a_tunnel_opens_from_when_its_client_comes_and_lasts_from_when_it_is_open() {
+    let secs = Duration::from_secs;
+    let mut host = Host::new();
+    let mut proxy = proxy(Limits::default(), &mut host);
+    let near = host.connects(&mut proxy);
+    host.passes(&mut proxy, secs(1));
+    host.arrives(&mut proxy, near, &asks(Layout::Convert));
+    let (far, _) = host.onward().unwrap();
+    host.passes(&mut proxy, secs(2));
+    host.established(&mut proxy, far);
+    host.passes(&mut proxy, secs(5));
+    host.peer_closes(&mut proxy, near);
+    host.peer_closes(&mut proxy, far);
+    let (_, book) = proxy.books().next().unwrap();
+    assert_eq!((book.opening.sum_ms, book.lasting.sum_ms), (3_000, 5_000));
 }
 
 #[test]
@@ -293,6 +318,23 @@ fn each_wait_has_its_end() {
     host.passes(&mut proxy, secs(2));
     assert!(host[near].reset && host[far].reset);
     assert_eq!((proxy.tunnels(), proxy.counters().idle_timeouts), (0, 1));
+}
+
+#[test]
+fn a_tunnel_is_not_idle_when_an_end_has_just_been_passed_on() {
+    let secs = Duration::from_secs;
+    let limits = Limits {
+        idle: secs(100),
+        ..Limits::default()
+    };
+    let (mut host, mut proxy, near, far) = opened(limits);
+    host.passes(&mut proxy, secs(60));
+    host.peer_closes(&mut proxy, near);
+    host.passes(&mut proxy, secs(99));
+    assert!(!host[far].reset);
+    host.passes(&mut proxy, secs(2));
+    assert!(host[far].reset);
+    assert_eq!(proxy.counters().idle_timeouts, 1);
 }
 
 #[test]

@@ -56,6 +56,33 @@ fn a_links_rate_is_shared_by_who_uses_it_and_anew_as_they_come_and_go() {
 }
 
 #[test]
+fn a_proxy_whose_tunnels_have_gone_leaves_its_part_of_a_link_to_another() {
+    const NEXT: Duration = Duration::from_millis(300);
+    let link = Arc::new(LinkRate::new(Rate::from_mbit(80)));
+    let busy = || {
+        let listener = Listener {
+            far_rate: Some(Arc::clone(&link)),
+            ..listener()
+        };
+        let mut host = Host::new();
+        let mut proxy = proxy_of(listener, Limits::default(), &mut host);
+        let (near, far) = tunnel(&mut host, &mut proxy);
+        host[far].in_flight = WINDOW;
+        host.passes(&mut proxy, NEXT);
+        (host, proxy, near, far)
+    };
+    let (mut gone, mut goes, near, _) = busy();
+    let (mut host, mut proxy, left, far) = busy();
+    let last = |host: &Host| host[far].options.last().map(|(_, part)| *part);
+    assert_eq!(last(&host), Some(5_000_000));
+    gone.breaks(&mut goes, near, ConnectionError::Reset);
+    gone.passes(&mut goes, NEXT);
+    host.arrives(&mut proxy, left, b"goes on");
+    host.passes(&mut proxy, NEXT);
+    assert_eq!(last(&host), Some(10_000_000));
+}
+
+#[test]
 fn who_has_been_silent_has_no_part_of_a_links_rate() {
     let listener = Listener {
         far_rate: Some(Arc::new(LinkRate::new(Rate::from_mbit(80)))),

@@ -237,6 +237,31 @@ fn a_name_that_nobody_resolves_is_given_up() {
 }
 
 #[test]
+fn while_a_name_is_being_found_no_more_than_a_piece_of_its_client_s_data_is_held() {
+    let (mut host, mut proxy) = started(&["192.0.2.0/24"]);
+    let (near, id) = asked(&mut host, &mut proxy, "slow.example.com");
+    for _ in 0..3 {
+        host.arrives(&mut proxy, near, &[7; 3_000]);
+    }
+    assert_eq!(proxy.backlog(), 4_096);
+    proxy.resolved(&mut host, id, &[address("192.0.2.1")]);
+    let (far, _) = host.onward().unwrap();
+    host.established(&mut proxy, far);
+    assert_eq!(host.sent(far), [7; 9_000], "nothing is lost");
+}
+
+#[test]
+fn who_is_refused_holds_no_memory_while_its_end_is_waited_for() {
+    let (mut host, mut proxy) = started(&["192.0.2.0/24"]);
+    let (near, id) = asked(&mut host, &mut proxy, "none.example.com");
+    host.arrives(&mut proxy, near, &[7; 3_000]);
+    assert_eq!(proxy.backlog(), 3_000);
+    proxy.resolved(&mut host, id, &[]);
+    refused(&mut host, near, HOST_UNREACHABLE);
+    assert_eq!((proxy.backlog(), proxy.tunnels()), (0, 1));
+}
+
+#[test]
 fn a_name_for_which_there_is_no_room_is_refused_as_such() {
     let (mut host, mut proxy) = started(&["192.0.2.0/24"]);
     let (near, id) = asked(&mut host, &mut proxy, "one-too-many.example.com");
