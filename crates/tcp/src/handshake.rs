@@ -7,7 +7,7 @@ use narrows_wire::tcp::FastOpenCookie;
 use narrows_wire::{Ecn, Tcp, TcpFields, TcpFlags, TcpOptions};
 
 use crate::ack::seen;
-use crate::config::{AccEcnOptionUse, TcpConfig};
+use crate::config::AccEcnOptionUse;
 use crate::connection::Connection;
 use crate::delayed_ack::DelayedAck;
 use crate::ecn::{self, Feedback};
@@ -590,11 +590,7 @@ impl Connection {
 
     /// A handshake was reset: wait for another.
     fn listen_again(&mut self) {
-        // Its number was one for the SYN that was reset.
-        let config = TcpConfig {
-            isn: None,
-            ..self.config.clone()
-        };
+        let config = self.config.clone();
         let rng = self.rng.clone();
         let now = self.now;
         *self = Self::server(config, rng);

@@ -44,8 +44,8 @@
 //!   buffer, one segment at a time; there what waits to be read counts as payload.
 //!   The send buffer counts payload unless [`SendBuffer::Auto`] is asked for.
 //! - `close` is a half-close; unread data does not reset the connection, nor does
-//!   data that comes after [`release`](Connection::release). A SYN does not open a
-//!   connection anew that is in TIME-WAIT.
+//!   data that comes after [`release`](Connection::release). In FIN-WAIT-2 after
+//!   that a SYN is acknowledged, where Linux resets its sender.
 //! - No urgent data, `MSG_EOR`, MD5, MPTCP, SYN cookies, metrics cache, and no CE
 //!   events for the congestion control of a receiver (only DCTCP uses them).
 //!

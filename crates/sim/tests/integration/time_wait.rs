@@ -3,11 +3,12 @@
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
-use narrows_core::{App, NullSink, Profile, SocketError, SocketEvent, SocketId, Sockets};
+use narrows_core::{App, Event, EventSink, Profile, SocketError, SocketEvent, SocketId, Sockets};
 use narrows_host::{Options, Part, Transport};
 use narrows_sim::{RunHandle, Simulation};
 use narrows_tcp::TcpConfig;
 use narrows_units::{Duration, Instant};
+use narrows_wire::{Ip, Tcp, TcpFlags};
 
 use crate::rig::{self, plan};
 
@@ -18,8 +19,35 @@ const PAIR: &str = "duration = \"10s\"\n\
     [[flow]]\nname = \"aside\"\nfrom = \"client\"\nto = \"server\"\ntraffic = \"bytes 1000b\"\ncc = \"reno\"\n";
 const RTT: Duration = Duration::from_millis(10);
 
+/// The server's.
+const PORT: u16 = 7;
+
 /// How often the client connects, once a second.
 const TIMES: usize = 5;
+
+/// The server's SYN-ACKs and FINs, by their numbers.
+#[derive(Default)]
+struct Numbers {
+    begins: Vec<u32>,
+    ends: Vec<u32>,
+}
+
+impl EventSink for Numbers {
+    fn record(&mut self, _: Instant, event: Event<'_>) {
+        let Event::Received { packet, .. } = event else {
+            return;
+        };
+        let Ok(ip) = Ip::parse(&packet.bytes) else {
+            return;
+        };
+        let tcp = Tcp::parse(&packet.bytes[ip.header_len..]).ok();
+        match tcp.filter(|tcp| tcp.source_port == PORT) {
+            Some(tcp) if tcp.flags.has(TcpFlags::SYN) => self.begins.push(tcp.seq),
+            Some(tcp) if tcp.flags.has(TcpFlags::FIN) => self.ends.push(tcp.seq),
+            _ => {}
+        }
+    }
+}
 
 /// What the server does with a connection when it comes.
 #[derive(Clone, Copy, PartialEq)]
@@ -66,6 +94,7 @@ struct Client {
     profile: Profile,
     local: SocketAddr,
     server: SocketAddr,
+    times: usize,
     began: Instant,
     attempts: Arc<Mutex<Vec<Attempt>>>,
 }
@@ -80,7 +109,7 @@ impl App for Client {
         self.began = host.now();
         let opened = host.connect(self.profile, Some(self.local), self.server);
         opened.expect("its last connection is over");
-        if self.attempts.lock().unwrap().len() + 1 < TIMES {
+        if self.attempts.lock().unwrap().len() + 1 < self.times {
             host.wake_at(Some(self.began + Duration::from_secs(1)));
         }
     }
@@ -100,8 +129,14 @@ impl App for Client {
     }
 }
 
-/// What became of the client's attempts, and how many sockets are left.
-fn attempts(manner: Manner, timestamps: bool, v6: bool) -> (Vec<Attempt>, usize) {
+/// What became of so many attempts of the client's, how many sockets are left, and the server's
+/// numbers.
+fn attempts(
+    times: usize,
+    manner: Manner,
+    timestamps: bool,
+    v6: bool,
+) -> (Vec<Attempt>, usize, Numbers) {
     let plan = plan(PAIR);
     let mut sim = Simulation::new(&plan, 5).unwrap();
     let at = |name: &str, port| {
@@ -127,40 +162,48 @@ fn attempts(manner: Manner, timestamps: bool, v6: bool) -> (Vec<Attempt>, usize)
     let server = Server {
         manner,
         profile,
-        local: at("server", 7),
+        local: at("server", PORT),
     };
     assert!(sim.add_app("host/server", "server", Box::new(server)));
     let attempts = Arc::new(Mutex::new(Vec::new()));
     let client = Client {
         profile,
         local: at("client", 5_000),
-        server: at("server", 7),
+        server: at("server", PORT),
+        times,
         began: Instant::ZERO,
         attempts: Arc::clone(&attempts),
     };
     assert!(sim.add_app("host/client", "client", Box::new(client)));
-    let outcome = sim.run(&mut NullSink, &RunHandle::default()).unwrap();
+    let mut numbers = Numbers::default();
+    let outcome = sim.run(&mut numbers, &RunHandle::default()).unwrap();
     rig::conserves(&outcome);
     let attempts = attempts.lock().unwrap().clone();
-    (attempts, outcome.sockets)
+    (attempts, outcome.sockets, numbers)
 }
 
 #[test]
 fn a_port_in_time_wait_at_the_server_opens_a_connection_in_a_round_trip() {
     for (timestamps, v6) in [(true, false), (true, true), (false, false)] {
-        let (closed, left) = attempts(Manner::Closes, timestamps, v6);
-        assert_eq!(closed, [(RTT, true); TIMES], "{timestamps} {v6}");
-        let (kept, and_kept) = attempts(Manner::KeepsTheSocket, timestamps, v6);
-        assert_eq!(kept, [(RTT, true); TIMES], "{timestamps} {v6}");
-        // One is in TIME-WAIT; those of the server stay until it closes them.
-        assert_eq!(and_kept, left + TIMES - 1);
+        let of = |times, manner| attempts(times, manner, timestamps, v6);
+        let (opened, left, numbers) = of(TIMES, Manner::Closes);
+        assert_eq!(opened, [(RTT, true); TIMES], "{timestamps} {v6}");
+        // The last one is in TIME-WAIT alone.
+        assert_eq!(left, of(1, Manner::Closes).1);
+        // Each begins beyond the end of the one before.
+        let ends = numbers.ends.iter().map(|fin| fin.wrapping_add(1 + 65_537));
+        assert_eq!(numbers.begins[1..], ends.collect::<Vec<_>>()[..TIMES - 1]);
+        let (opened, kept, _) = of(TIMES, Manner::KeepsTheSocket);
+        assert_eq!(opened, [(RTT, true); TIMES], "{timestamps} {v6}");
+        // Those of the server stay until it closes them.
+        assert_eq!(kept, left + TIMES - 1);
     }
 }
 
 /// An ACK, a reset, and the SYN again by a timer: a listener would have answered the first.
 #[test]
 fn without_a_listener_time_wait_answers_the_syn_itself() {
-    let (attempts, _) = attempts(Manner::ListensNoMore, true, false);
+    let (attempts, ..) = attempts(TIMES, Manner::ListensNoMore, true, false);
     let [first, (took, opened), ..] = attempts[..] else {
         panic!("{attempts:?}");
     };
