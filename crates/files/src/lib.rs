@@ -39,6 +39,14 @@ pub fn home() -> Option<PathBuf> {
         .filter(|home| home.is_absolute())
 }
 
+/// Where what can be made again is kept, as XDG has it: `$XDG_CACHE_HOME`, or `.cache` in the
+/// [`home`]; `None` where neither is an absolute path.
+pub fn cache() -> Option<PathBuf> {
+    let named = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let named = named.filter(|path| path.is_absolute());
+    named.or_else(|| Some(home()?.join(".cache")))
+}
+
 /// Calls `make`, which makes the file `path` or nothing, as the user behind sudo, and again as
 /// root where that user may not.
 fn made<T>(path: &Path, mut make: impl FnMut() -> io::Result<T>) -> io::Result<T> {

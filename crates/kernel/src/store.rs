@@ -205,11 +205,7 @@ impl Store {
     /// # Errors
     /// Where neither `XDG_CACHE_HOME` nor `HOME` is an absolute path.
     pub fn of_user() -> Result<Self, StoreError> {
-        let named = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-        let cache = named
-            .filter(|path| path.is_absolute())
-            .or_else(|| Some(narrows_files::home()?.join(".cache")))
-            .ok_or(StoreError::NoPlace)?;
+        let cache = narrows_files::cache().ok_or(StoreError::NoPlace)?;
         Ok(Self::at(cache.join("narrows/kernels")))
     }
 
