@@ -31,6 +31,7 @@ pub mod reduce;
 mod run;
 pub mod series;
 mod signals;
+pub mod store;
 pub mod summary;
 pub mod text;
 pub mod verdict;

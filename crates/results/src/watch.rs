@@ -27,6 +27,8 @@ pub enum Progress<'a> {
         /// Repetitions planned.
         of: usize,
     },
+    /// Something that people are to be told in a line.
+    Note(&'a str),
     /// A campaign finished a cell.
     Cells {
         /// The cell, with its figures.

@@ -1,7 +1,7 @@
 //! Digests of data files.
 
 use std::fs::File;
-use std::io::{BufReader, Read};
+use std::io::{self, Read, Write};
 use std::path::Path;
 
 use sha2::{Digest, Sha256};
@@ -11,24 +11,52 @@ use crate::Error;
 
 /// Reads `name` below `dir` for its length and digest.
 pub(super) fn of_file(dir: &Path, name: &str) -> Result<FileRecord, Error> {
-    let path = dir.join(name);
-    let mut reader = BufReader::new(File::open(&path).map_err(Error::io("read", &path))?);
+    let (bytes, sha256) = of_path(&dir.join(name))?;
+    Ok(FileRecord {
+        name: name.to_owned(),
+        bytes,
+        sha256,
+    })
+}
+
+/// The length of the file `path`, and its SHA-256 in hexadecimal.
+pub(crate) fn of_path(path: &Path) -> Result<(u64, String), Error> {
+    let mut reader = File::open(path).map_err(Error::io("read", path))?;
+    let (bytes, sha256) = pass(&mut reader, &mut io::sink()).map_err(|failed| match failed {
+        Failed::Read(e) | Failed::Write(e) => Error::io("read", path)(e),
+    })?;
+    Ok((bytes, sha256))
+}
+
+/// At which end passing on failed.
+pub(crate) enum Failed {
+    /// Where it came from.
+    Read(io::Error),
+    /// Where it went.
+    Write(io::Error),
+}
+
+/// Passes all that `from` has on to `to`: its length, and its SHA-256 in hexadecimal.
+pub(crate) fn pass(from: &mut impl Read, to: &mut dyn Write) -> Result<(u64, String), Failed> {
     let mut hash = Sha256::new();
     let mut bytes = 0;
     let mut buffer = vec![0; 1 << 16];
     loop {
-        let n = reader.read(&mut buffer).map_err(Error::io("read", &path))?;
-        if n == 0 {
-            break;
-        }
+        let n = match from.read(&mut buffer) {
+            Ok(0) => return Ok((bytes, hex(&hash.finalize()))),
+            Ok(n) => n,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+            Err(e) => return Err(Failed::Read(e)),
+        };
         hash.update(&buffer[..n]);
+        to.write_all(&buffer[..n]).map_err(Failed::Write)?;
         bytes += n as u64;
     }
-    Ok(FileRecord {
-        name: name.to_owned(),
-        bytes,
-        sha256: hex(&hash.finalize()),
-    })
+}
+
+/// The SHA-256 of `bytes`, in hexadecimal.
+pub(crate) fn of_bytes(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
 }
 
 /// One digest for all of `files`, over their names and their own digests.

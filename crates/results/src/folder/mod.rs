@@ -1,6 +1,6 @@
 //! The results folder: what a run leaves behind, and how it is read again.
 
-mod digest;
+pub(crate) mod digest;
 mod patience;
 mod read;
 mod time;

@@ -161,6 +161,15 @@ impl Folder {
         self.write_run_within(result, with_flent, &Patience::new(cancel, PATIENCE))
     }
 
+    /// Writes the summary of a run alone, and then `run.json` with its digest.
+    pub fn write_summary(&self, result: &mut RunResult) -> Result<(), Error> {
+        self.write_json("summary.json", &result.summary)?;
+        let files = self.digest_files(vec!["summary.json".to_owned()])?;
+        result.record.digest = digest::of_all(&files);
+        result.record.files = files;
+        self.write_record(&result.record)
+    }
+
     fn write_run_within(
         &self,
         result: &mut RunResult,

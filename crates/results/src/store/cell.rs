@@ -1,0 +1,218 @@
+//! One cell on the disk: written before it has its name, and checked whenever it is read.
+
+use std::fs::{self, File, FileTimes};
+use std::io::{self, Write};
+use std::path::{Component, Path};
+use std::time::SystemTime;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Key, Taken};
+use crate::Error;
+use crate::folder::{FileRecord, Folder, RunRecord, Whole, digest};
+use crate::summary::RunSummary;
+
+/// What describes a cell in its folder.
+const CELL: &str = "cell.json";
+const RECORD: &str = "run.json";
+const SUMMARY: &str = "summary.json";
+
+/// A run as it was taken from a store.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredRun {
+    /// `run.json`.
+    pub record: RunRecord,
+    /// `summary.json`.
+    pub summary: RunSummary,
+}
+
+/// `cell.json`. Nothing in it has to be believed: the name of the folder is the digest of the
+/// key, and the files have theirs.
+#[derive(Serialize, Deserialize)]
+struct CellRecord {
+    key: Key,
+    files: Vec<FileRecord>,
+}
+
+/// Describes the run in `dir`, whose record is written, with these data files.
+pub(super) fn complete(dir: &Path, key: &Key, data: &[FileRecord]) -> Result<(), Error> {
+    let folder = Folder::at(dir.to_path_buf())?;
+    let mut files = folder.digest_files(vec![RECORD.to_owned()])?;
+    files.extend_from_slice(data);
+    let key = key.clone();
+    folder.write_json_line(CELL, &CellRecord { key, files })
+}
+
+/// Why a file was not passed on.
+enum Failed {
+    /// It is not as it was written.
+    Damaged(String),
+    /// Who wanted it could not take it.
+    Write(io::Error),
+}
+
+/// Reads the cell in `dir`, which is called `name`, and holds every file against its digest;
+/// data files are copied into the folder `into`.
+pub(super) fn take(dir: &Path, name: &str, into: Option<&Path>) -> Result<Taken, Error> {
+    let cell = match described(dir, name) {
+        Ok(cell) => cell,
+        Err(why) => return Ok(Taken::Damaged(why)),
+    };
+    let (mut record, mut summary) = (Vec::new(), Vec::new());
+    let mut copied = Vec::new();
+    let mut damage = None;
+    for file in &cell.files {
+        let passed = match (file.name.as_str(), into) {
+            (RECORD, _) => pass(dir, file, &mut record),
+            (SUMMARY, None) => pass(dir, file, &mut summary),
+            (_, None) => pass(dir, file, &mut io::sink()),
+            (name, Some(into)) => {
+                let path = into.join(name);
+                let parent = path.parent().unwrap_or(into);
+                narrows_files::create_dir_all(parent).map_err(Error::io("create", parent))?;
+                let mut copy = Whole::begin(&path)?;
+                let passed = match name == SUMMARY {
+                    true => pass(dir, file, &mut Both(&mut copy, &mut summary)),
+                    false => pass(dir, file, &mut copy),
+                };
+                // What is not kept is removed.
+                if passed.is_ok() {
+                    copy.keep()?;
+                    copied.push(path);
+                }
+                passed
+            }
+        };
+        match passed {
+            Ok(()) => {}
+            Err(Failed::Write(source)) => {
+                let into = into.unwrap_or(dir);
+                return Err(Error::io("write", &into.join(&file.name))(source));
+            }
+            Err(Failed::Damaged(why)) => {
+                damage = Some(why);
+                break;
+            }
+        }
+    }
+    let run = match damage {
+        Some(why) => Err(why),
+        None => read(&record, &summary),
+    };
+    Ok(match run {
+        Ok(run) => {
+            used(dir);
+            Taken::Cell(Box::new(run))
+        }
+        Err(why) => {
+            for path in copied {
+                fs::remove_file(&path).map_err(Error::io("write", &path))?;
+            }
+            Taken::Damaged(why)
+        }
+    })
+}
+
+/// Holds every file of the cell in `dir` against its digest.
+///
+/// # Errors
+/// What is wrong with it, in words.
+pub(super) fn verify(dir: &Path, name: &str) -> Result<(), String> {
+    let cell = described(dir, name)?;
+    for file in &cell.files {
+        match pass(dir, file, &mut io::sink()) {
+            Err(Failed::Damaged(why)) => return Err(why),
+            // A sink takes everything.
+            Ok(()) | Err(Failed::Write(_)) => {}
+        }
+    }
+    Ok(())
+}
+
+/// The description of the cell in `dir`, if it is of the one that is called `name`.
+fn described(dir: &Path, name: &str) -> Result<CellRecord, String> {
+    let text = fs::read(dir.join(CELL)).map_err(|e| format!("{CELL} cannot be read: {e}"))?;
+    let cell: CellRecord =
+        serde_json::from_slice(&text).map_err(|e| format!("{CELL} cannot be read: {e}"))?;
+    if cell.key.name() != name {
+        return Err(format!("{CELL} is of another cell than its folder's name"));
+    }
+    for file in &cell.files {
+        let mut parts = Path::new(&file.name).components();
+        if file.name.is_empty() || !parts.all(|part| matches!(part, Component::Normal(_))) {
+            return Err(format!("{CELL} names `{}`, outside its folder", file.name));
+        }
+    }
+    for name in [RECORD, SUMMARY] {
+        if !cell.files.iter().any(|file| file.name == name) {
+            return Err(format!("{CELL} names no {name}"));
+        }
+    }
+    Ok(cell)
+}
+
+fn read(record: &[u8], summary: &[u8]) -> Result<StoredRun, String> {
+    let unread = |name: &'static str| move |e: serde_json::Error| format!("{name}: {e}");
+    let run = StoredRun {
+        record: serde_json::from_slice(record).map_err(unread(RECORD))?,
+        summary: serde_json::from_slice(summary).map_err(unread(SUMMARY))?,
+    };
+    match run.record.complete {
+        true => Ok(run),
+        false => Err(format!("{RECORD} is of a run that is not complete")),
+    }
+}
+
+/// Passes a file on as it is read; an error at its end if it is not what was written.
+fn pass(dir: &Path, file: &FileRecord, to: &mut dyn Write) -> Result<(), Failed> {
+    let unread = |e: io::Error| Failed::Damaged(format!("{} cannot be read: {e}", file.name));
+    let mut from = File::open(dir.join(&file.name)).map_err(unread)?;
+    match digest::pass(&mut from, to) {
+        Ok(found) if found == (file.bytes, file.sha256.clone()) => Ok(()),
+        Ok(_) => Err(Failed::Damaged(format!("{} has changed", file.name))),
+        Err(digest::Failed::Read(e)) => Err(unread(e)),
+        Err(digest::Failed::Write(e)) => Err(Failed::Write(e)),
+    }
+}
+
+/// Writes to both.
+struct Both<'a>(&'a mut Whole, &'a mut Vec<u8>);
+
+impl Write for Both<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let n = self.0.write(bytes)?;
+        self.1.extend_from_slice(&bytes[..n]);
+        Ok(n)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+/// Notes that the cell was used now. In a store that may only be read it cannot be.
+fn used(dir: &Path) {
+    let touch = || {
+        let file = File::open(dir.join(CELL))?;
+        file.set_times(FileTimes::new().set_modified(SystemTime::now()))
+    };
+    touch().ok();
+}
+
+/// What is known of a cell without reading its data.
+pub(super) struct Outline {
+    pub(super) key: Key,
+    pub(super) bytes: u64,
+    pub(super) used: Option<SystemTime>,
+}
+
+/// The outline of the cell in `dir`, which is called `name`.
+pub(super) fn outline(dir: &Path, name: &str) -> Result<Outline, String> {
+    let cell = described(dir, name)?;
+    let used = fs::metadata(dir.join(CELL)).and_then(|m| m.modified()).ok();
+    Ok(Outline {
+        bytes: cell.files.iter().map(|file| file.bytes).sum(),
+        key: cell.key,
+        used,
+    })
+}

@@ -1,0 +1,96 @@
+//! What a cell is a function of, and so its name.
+
+use std::fmt;
+
+use narrows_engine::{Engine, VirtualKernel};
+use narrows_scenario::Plan;
+use narrows_units::Duration;
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+use crate::folder::digest;
+
+/// All that decides about the data of a run. Whatever reaches them belongs here.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Key {
+    /// The scenario with every default filled in, without what is only said about it and
+    /// without its own seed.
+    plan: serde_json::Value,
+    /// SHA-256, in hexadecimal, of the files that its elements name.
+    files_sha256: String,
+    /// The seed of the run.
+    pub seed: u64,
+    /// `sim` or `kernel`.
+    pub engine: String,
+    /// Narrows' version, see [`version`].
+    pub version: String,
+    /// The kernel in virtual time, where one runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<VirtualKernel>,
+    /// Nanoseconds between the points of the series that is kept; 0 where the summary alone is.
+    pub series_ns: u64,
+}
+
+/// What a scenario says of itself, and what is another part of the key.
+const NO_PART: [&str; 3] = ["about", "source", "seed"];
+
+impl Key {
+    pub(super) fn of(
+        engine: &dyn Engine,
+        plan: &Plan,
+        seed: u64,
+        interval: Duration,
+        version: &str,
+    ) -> Self {
+        // Neither of the two holds what JSON cannot.
+        let files = serde_json::to_vec(&*plan.files).unwrap_or_default();
+        let mut plan = serde_json::to_value(plan).unwrap_or_default();
+        if let Some(plan) = plan.as_object_mut() {
+            plan.retain(|name, _| !NO_PART.contains(&name.as_str()));
+        }
+        Self {
+            plan,
+            files_sha256: digest::of_bytes(&files),
+            seed,
+            engine: engine.name().to_owned(),
+            version: version.to_owned(),
+            kernel: engine.virtual_kernel().cloned(),
+            series_ns: interval.as_nanos(),
+        }
+    }
+
+    /// The name of its cell: the SHA-256 of the key, in hexadecimal.
+    pub fn name(&self) -> String {
+        digest::of_bytes(&serde_json::to_vec(self).unwrap_or_default())
+    }
+
+    /// The scenario's name, for a campaign that of its cell.
+    pub fn scenario(&self) -> &str {
+        self.plan["name"].as_str().unwrap_or_default()
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the cell {} with seed {}", self.scenario(), self.seed)
+    }
+}
+
+/// The version of the running program, built from `commit`: with that where it is known and
+/// nothing was changed since, else with the SHA-256 of the program's file, as two builds of
+/// changed files are not alike.
+///
+/// # Errors
+/// When that file cannot be read.
+pub fn version(commit: Option<&str>) -> Result<String, Error> {
+    let narrows = env!("CARGO_PKG_VERSION");
+    if let Some(commit) = commit.filter(|commit| !commit.ends_with("-dirty")) {
+        return Ok(format!("{narrows} ({commit})"));
+    }
+    let program = std::env::current_exe().map_err(|why| Error::Output {
+        what: "the version of this program".to_owned(),
+        why: format!("its own file cannot be found: {why}"),
+    })?;
+    let (_, sha256) = digest::of_path(&program)?;
+    Ok(format!("{narrows} (program {})", &sha256[..16]))
+}
