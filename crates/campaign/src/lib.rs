@@ -18,4 +18,4 @@ mod pool;
 
 pub use compare::{CompareOptions, compare};
 pub use diff::{Diff, diff};
-pub use matrix::{CampaignOptions, THIN_INTERVALS, run_campaign};
+pub use matrix::{CampaignOptions, Cells, THIN_INTERVALS, Use, run_campaign};

@@ -1,26 +1,27 @@
 //! Running a campaign's cells in parallel.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Mutex;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration as WallDuration, Instant as WallInstant};
 
 use narrows_results::Error;
-use narrows_results::campaign::cells_csv;
-use narrows_results::campaign::{
-    AxisResult, CampaignResult, CellResult, FigureResult, MetricTitle, SeedResult,
-};
-use narrows_results::facts::RateSteps;
+use narrows_results::campaign::{CellResult, SeedResult};
 use narrows_results::folder::{self, CampaignFolder, FileRecord, Folder, Origin};
 use narrows_results::metric::Figures;
 use narrows_results::series;
+use narrows_results::store::Others;
 use narrows_results::verdict::Verdict;
 use narrows_results::{Engine, Progress, Watch};
-use narrows_results::{Output, reduce_run};
+use narrows_results::{Output, RunResult, reduce_run};
 use narrows_scenario::{Campaign, Plan};
 use narrows_units::Duration;
 
+use super::cost::weight;
 use super::doubts::{add_absent, campaign_verdict};
-use super::judge::{checks, key_findings, metric_row};
+use super::gather::{collect, write_tables};
+use super::judge::metric_row;
+use super::stored::{Asked, Cells, Fetched};
 use crate::pool;
 
 /// How a campaign is run.
@@ -40,6 +41,9 @@ pub struct CampaignOptions {
     pub full_series: bool,
     /// What makes it.
     pub origin: Origin,
+    /// Where runs are taken from and kept, if anywhere; not those of an engine that measures
+    /// its machine.
+    pub cells: Option<Cells>,
 }
 
 impl Default for CampaignOptions {
@@ -50,6 +54,7 @@ impl Default for CampaignOptions {
             output: Output::Nowhere,
             full_series: false,
             origin: Origin::default(),
+            cells: None,
         }
     }
 }
@@ -67,7 +72,8 @@ const CHECKPOINT: WallDuration = WallDuration::from_secs(5);
 /// `complete: false` until the end. What is written does not depend on the
 /// number of jobs. A cell that fails has its reason in
 /// [`CellResult::error`]; the others go on. Being cancelled is no error: the
-/// result has the cells that were done.
+/// result has the cells that were done. What is in a store of [`CampaignOptions::cells`] is
+/// not run again.
 ///
 /// # Errors
 /// When there is no cell or no seed, or results cannot be written.
@@ -102,9 +108,10 @@ pub fn run_campaign(
     let started = WallInstant::now();
     let batch = Batch::new(engine, campaign, options, folder.as_ref(), watch, started);
     batch.work()?;
+    batch.note_taken();
 
     let state = batch.state.into_inner().unwrap_or_else(|e| e.into_inner());
-    let result = collect(campaign, options, &state.cells);
+    let result = collect(campaign, &options.seeds, &state.cells);
     record.wall_s = started.elapsed().as_secs_f64();
     record.virtual_s = state.virtual_time.as_secs_f64();
     record.events = state.events;
@@ -129,8 +136,8 @@ pub fn run_campaign(
 }
 
 /// A finished cell.
-struct CellDone {
-    result: CellResult,
+pub(super) struct CellDone {
+    pub(super) result: CellResult,
     /// All data files of its folder as one.
     file: Option<FileRecord>,
 }
@@ -141,6 +148,16 @@ struct SeedDone {
     verdict: Verdict,
     error: Option<String>,
     file: Option<FileRecord>,
+    /// Whether it was in a store.
+    taken: bool,
+}
+
+/// What became of a run when it was its turn.
+enum Turn {
+    Done(Box<SeedDone>),
+    /// Others have begun it and go first.
+    OfOthers,
+    Cancelled,
 }
 
 impl SeedDone {
@@ -171,6 +188,10 @@ struct State {
     pending: Vec<Vec<Option<SeedDone>>>,
     cells: Vec<Option<CellDone>>,
     weight_done: f64,
+    /// What of it was taken from a store.
+    weight_taken: f64,
+    /// Runs that were taken from a store.
+    taken: usize,
     virtual_time: Duration,
     events: u64,
     packets: u64,
@@ -215,6 +236,8 @@ impl<'a> Batch<'a> {
                     .collect(),
                 cells: (0..cells).map(|_| None).collect(),
                 weight_done: 0.0,
+                weight_taken: 0.0,
+                taken: 0,
                 virtual_time: Duration::ZERO,
                 events: 0,
                 packets: 0,
@@ -230,12 +253,40 @@ impl<'a> Batch<'a> {
             true => 1,
             false => self.options.jobs,
         };
-        pool::each(
-            self.campaign.cells.len() * seeds,
-            jobs,
-            || self.watch.cancelled(),
-            |item| self.run_item(item / seeds, item % seeds),
-        )
+        // What others have begun comes last: by then it may be there.
+        let later = Mutex::new(Vec::new());
+        let first = |item: usize| -> Result<(), Error> {
+            if !self.run_item(item / seeds, item % seeds, Others::First)? {
+                later
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .push(item);
+            }
+            Ok(())
+        };
+        let stop = || self.watch.cancelled();
+        pool::each(self.campaign.cells.len() * seeds, jobs, stop, first)?;
+        let later = later.into_inner().unwrap_or_else(PoisonError::into_inner);
+        pool::each(later.len(), jobs, stop, |i| {
+            let item = later[i];
+            let done = self.run_item(item / seeds, item % seeds, Others::Regardless);
+            done.map(|_| ())
+        })
+    }
+
+    /// Says how much was not run, where there is a store.
+    fn note_taken(&self) {
+        let Some(cells) = &self.options.cells else {
+            return;
+        };
+        let (taken, of) = (
+            self.lock().taken,
+            self.campaign.cells.len() * self.options.seeds.len(),
+        );
+        if taken > 0 {
+            let line = format!("{taken} of {of} runs were taken from {}", cells.places());
+            (self.watch.progress)(Progress::Note(&line));
+        }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
@@ -244,30 +295,42 @@ impl<'a> Batch<'a> {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    fn run_item(&self, cell: usize, seed: usize) -> Result<(), Error> {
+    /// Whether that is all for it; `false` where others have begun it and go first.
+    fn run_item(&self, cell: usize, seed: usize, others: Others) -> Result<bool, Error> {
         let plan = &self.campaign.cells[cell].plan;
-        let run = || self.run_seed(cell, seed);
+        let run = || self.run_seed(cell, seed, others);
         let done = match catch_unwind(AssertUnwindSafe(run)) {
-            Ok(Ok(Some(done))) => done,
+            Ok(Ok(Turn::Done(done))) => *done,
             // Cancelled in mid-run: it leaves nothing behind.
-            Ok(Ok(None)) => return Ok(()),
+            Ok(Ok(Turn::Cancelled)) => return Ok(true),
+            Ok(Ok(Turn::OfOthers)) => return Ok(false),
             Ok(Err(Error::Engine(why))) => failed_seed(self.campaign, why),
             Ok(Err(error)) => return Err(error),
             Err(panic) => failed_seed(self.campaign, panic_words(&*panic)),
         };
         let mut state = self.lock();
-        state.weight_done += self.weights[cell] / self.options.seeds.len() as f64;
+        let weight = self.weights[cell] / self.options.seeds.len() as f64;
+        state.weight_done += weight;
+        if done.taken {
+            state.weight_taken += weight;
+            state.taken += 1;
+        }
         state.virtual_time += plan.duration;
         state.pending[cell][seed] = Some(done);
         if state.pending[cell].iter().any(Option::is_none) {
-            return Ok(());
+            return Ok(true);
         }
         let seeds = std::mem::take(&mut state.pending[cell]);
         let finished = self.finish_cell(cell, seeds.into_iter().flatten().collect());
         let done = state.cells.iter().flatten().count() + 1;
         let elapsed = self.started.elapsed();
-        let all: f64 = self.weights.iter().sum();
-        let left = elapsed.mul_f64((all / state.weight_done - 1.0).max(0.0));
+        // What was taken cost nothing.
+        let all = self.weights.iter().sum::<f64>() - state.weight_taken;
+        let run = state.weight_done - state.weight_taken;
+        let left = match run > 0.0 {
+            true => elapsed.mul_f64((all / run - 1.0).max(0.0)),
+            false => WallDuration::ZERO,
+        };
         (self.watch.progress)(Progress::Cells {
             cell: &finished.result,
             done,
@@ -277,75 +340,110 @@ impl<'a> Batch<'a> {
         });
         state.cells[cell] = Some(finished);
         if let Some(folder) = self.folder.filter(|_| state.written.elapsed() > CHECKPOINT) {
-            write_tables(folder, &collect(self.campaign, self.options, &state.cells))?;
+            write_tables(
+                folder,
+                &collect(self.campaign, &self.options.seeds, &state.cells),
+            )?;
             state.written = WallInstant::now();
         }
-        Ok(())
+        Ok(true)
     }
 
-    /// Runs one seed of a cell and keeps its results; `None` if cancelled.
-    fn run_seed(&self, cell: usize, seed: usize) -> Result<Option<SeedDone>, Error> {
+    /// Runs one seed of a cell, or takes it from a store, and keeps its results.
+    fn run_seed(&self, cell: usize, seed: usize, others: Others) -> Result<Turn, Error> {
         let plan = &self.campaign.cells[cell].plan;
         let number = self.options.seeds[seed];
-        let keep = self.folder.filter(|_| seed == 0);
-        let interval = match keep {
-            Some(_) if self.options.full_series => series::interval(plan),
-            Some(_) => series::interval_of_at_most(plan, THIN_INTERVALS),
-            None => Duration::ZERO,
+        let cells = self.options.cells.as_ref();
+        let whole = seed == 0 && (self.folder.is_some() || cells.is_some());
+        let interval = match whole {
+            true if self.options.full_series => series::interval(plan),
+            true => series::interval_of_at_most(plan, THIN_INTERVALS),
+            false => Duration::ZERO,
         };
-        let mut record = folder::begin(self.engine, plan, number);
-        record.commit.clone_from(&self.options.origin.commit);
-        let started = WallInstant::now();
-        let dir = keep.map(|parent| parent.dir().join(&self.folders[cell]));
-        let run = reduce_run(
-            self.engine,
-            plan,
-            number,
-            interval,
-            self.watch,
-            false,
-            dir.as_deref(),
-        )?;
-        if run.ended.interrupted {
-            return Ok(None);
+        let name = &self.folders[cell];
+        let folder = match self.folder {
+            Some(parent) => Some(Folder::at(parent.dir().join(name))?),
+            None => None,
+        };
+        let into = folder.as_ref().filter(|_| whole);
+        let run = |dir: Option<&Path>| self.run_into(plan, number, interval, dir);
+        let keyed = cells.and_then(|c| Some((c, c.key(self.engine, plan, number, interval)?)));
+        let (record, summary, taken) = match keyed {
+            Some((cells, key)) => {
+                let asked = Asked {
+                    key: &key,
+                    others,
+                    whole,
+                    into: into.map(Folder::dir),
+                    watch: self.watch,
+                };
+                let (stored, taken) = match cells.fetch(&asked, &run)? {
+                    Fetched::Run(stored, taken) => (*stored, taken),
+                    Fetched::OfOthers => return Ok(Turn::OfOthers),
+                    Fetched::Cancelled => return Ok(Turn::Cancelled),
+                };
+                let mut record = stored.record;
+                // What a scenario says of itself may have changed.
+                record.scenario = serde_json::to_value(plan).unwrap_or_default();
+                if let Some(folder) = into {
+                    folder.write_record(&record)?;
+                }
+                (record, stored.summary, taken)
+            }
+            None => {
+                let Some(mut result) = run(into.map(Folder::dir))? else {
+                    return Ok(Turn::Cancelled);
+                };
+                if let Some(folder) = into {
+                    // Cells are many: their files for Flent come when asked for.
+                    folder.write_run(&mut result, false, self.watch.cancel)?;
+                    if !result.record.complete {
+                        return Ok(Turn::Cancelled);
+                    }
+                }
+                (result.record, result.summary, false)
+            }
+        };
+        if let Some(folder) = folder.as_ref().filter(|_| !whole) {
+            folder.write_json_line(&format!("summary-seed-{number}.json"), &summary)?;
         }
         {
             let mut state = self.lock();
-            state.events += run.ended.events;
-            state.packets += run.ended.packets;
+            state.events += record.events;
+            state.packets += record.packets;
         }
-        let figures = Figures::of(&run.reduced.summary);
+        let figures = Figures::of(&summary);
         let values = self
             .campaign
             .evaluate(&mut |entity, column| figures.figure(entity, column));
-        let (verdict, mut file) = (run.verdict.clone(), None);
-        if let Some(parent) = self.folder {
-            let name = &self.folders[cell];
-            let folder = Folder::at(parent.dir().join(name))?;
-            if seed == 0 {
-                record.wall_s = started.elapsed().as_secs_f64();
-                let mut result = run.into_result(record);
-                // Cells are many: their files for Flent come when asked for.
-                folder.write_run(&mut result, false, self.watch.cancel)?;
-                if !result.record.complete {
-                    return Ok(None);
-                }
-                file = Some(FileRecord {
-                    name: name.clone(),
-                    bytes: result.record.files.iter().map(|f| f.bytes).sum(),
-                    sha256: result.record.digest,
-                });
-            } else {
-                let name = format!("summary-seed-{number}.json");
-                folder.write_json_line(&name, &run.reduced.summary)?;
-            }
-        }
-        Ok(Some(SeedDone {
+        let file = into.map(|_| FileRecord {
+            name: name.clone(),
+            bytes: record.files.iter().map(|f| f.bytes).sum(),
+            sha256: record.digest.clone(),
+        });
+        Ok(Turn::Done(Box::new(SeedDone {
             values,
-            verdict,
+            verdict: record.verdict,
             error: None,
             file,
-        }))
+            taken,
+        })))
+    }
+
+    /// Runs `plan`, whose files in mid-run go into `dir`; `None` if cancelled.
+    fn run_into(
+        &self,
+        plan: &Plan,
+        seed: u64,
+        interval: Duration,
+        dir: Option<&Path>,
+    ) -> Result<Option<RunResult>, Error> {
+        let mut record = folder::begin(self.engine, plan, seed);
+        record.commit.clone_from(&self.options.origin.commit);
+        let started = WallInstant::now();
+        let run = reduce_run(self.engine, plan, seed, interval, self.watch, false, dir)?;
+        record.wall_s = started.elapsed().as_secs_f64();
+        Ok((!run.ended.interrupted).then(|| run.into_result(record)))
     }
 
     fn finish_cell(&self, cell: usize, mut seeds: Vec<SeedDone>) -> CellDone {
@@ -400,6 +498,7 @@ fn failed_seed(campaign: &Campaign, why: String) -> SeedDone {
         verdict: Verdict::default(),
         error: Some(why),
         file: None,
+        taken: false,
     }
 }
 
@@ -436,70 +535,4 @@ fn folders_of(campaign: &Campaign) -> Vec<String> {
             name
         })
         .collect()
-}
-
-/// What a run costs, in an unit of its own: bits through the first flow's
-/// bottleneck, and a little for each second.
-fn weight(plan: &Plan) -> f64 {
-    let lowest = plan.flows.first().and_then(|flow| {
-        plan.elements_between(&plan.routes(), flow.from, flow.to)
-            .filter_map(|(_, e)| RateSteps::of(plan, &e.name))
-            .map(|r| r.lowest().as_mbit_f64())
-            .min_by(f64::total_cmp)
-    });
-    plan.duration.as_secs_f64() * (1.0 + lowest.unwrap_or(0.0))
-}
-
-fn collect(
-    campaign: &Campaign,
-    options: &CampaignOptions,
-    cells: &[Option<CellDone>],
-) -> CampaignResult {
-    let done: Vec<CellResult> = cells.iter().flatten().map(|c| c.result.clone()).collect();
-    let axes = campaign
-        .axes
-        .iter()
-        .map(|axis| AxisResult {
-            name: axis.name.clone(),
-            values: axis.values.clone(),
-        })
-        .collect();
-    CampaignResult {
-        name: campaign.name.clone(),
-        title: campaign.title.clone(),
-        source: campaign.source.clone(),
-        seeds: options.seeds.clone(),
-        axes,
-        metrics: campaign.metrics.iter().map(|m| m.name.clone()).collect(),
-        titles: campaign.metrics.iter().map(MetricTitle::of).collect(),
-        figures: campaign
-            .figures
-            .iter()
-            .map(|f| figure(campaign, f))
-            .collect(),
-        key_findings: key_findings(campaign, &done),
-        checks: checks(campaign, &done),
-        planned: campaign.cells.len(),
-        complete: done.len() == campaign.cells.len(),
-        cells: done,
-    }
-}
-
-/// A figure with the names of what it draws.
-fn figure(campaign: &Campaign, figure: &narrows_scenario::Figure) -> FigureResult {
-    let axis = |place: &usize| campaign.axes[*place].name.clone();
-    let metric = |place: &usize| campaign.metrics[*place].name.clone();
-    FigureResult {
-        title: figure.title.clone(),
-        metrics: figure.metrics.iter().map(metric).collect(),
-        x: axis(&figure.x),
-        by: figure.by.iter().map(axis).collect(),
-        panels: figure.panels.iter().map(axis).collect(),
-        cells: figure.cells.clone(),
-    }
-}
-
-fn write_tables(folder: &Folder, result: &CampaignResult) -> Result<(), Error> {
-    folder.write_file("cells.csv", cells_csv(result).as_bytes())?;
-    folder.write_json("campaign.json", result)
 }
