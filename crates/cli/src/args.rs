@@ -11,6 +11,7 @@ mod names;
 mod pep;
 mod pmtud;
 mod shell;
+mod store;
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -27,6 +28,7 @@ pub use mmb::Mmb;
 pub use pep::{LogFormat, Pep, PepCommand, PepRun, PepServe, PepStatus, PepWay};
 pub use pmtud::{Pmtud, PmtudArena, PmtudCommand, PmtudProbe, PmtudServe};
 pub use shell::Shell;
+pub use store::{Store, StoreCommand, StoreList, StorePrune, StoreUse, StoreVerify};
 
 use crate::commands::Command;
 
@@ -201,6 +203,8 @@ pub struct Campaign {
     /// Of `--engine kernel`, which: how its id begins [default: the one that was built last]
     #[arg(long, value_name = "ID", add = completing(completion::kernels))]
     pub kernel: Option<String>,
+    #[command(flatten)]
+    pub store: StoreUse,
     /// Set a value in every cell by name
     #[arg(long = "set", value_name = "NAME=VALUE")]
     pub sets: Vec<String>,

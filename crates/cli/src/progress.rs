@@ -105,6 +105,7 @@ impl Bar {
                 self.bar
                     .set_message(format!("{done}/{of} cells, {} left", HumanDuration(left)));
             }
+            Progress::Note(line) => self.bar.suspend(|| message!("narrows: {line}")),
             Progress::Compared { runs, of } => {
                 self.bar.set_length(of as u64);
                 self.bar.set_position(runs as u64);

@@ -166,7 +166,7 @@ impl Failure {
 
 /// What to do where a folder cannot be written.
 fn remedy(error: &Error) -> &'static str {
-    use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
+    use std::io::ErrorKind::{PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
     match error {
         Error::Io {
             verb: "create" | "write",
@@ -174,6 +174,10 @@ fn remedy(error: &Error) -> &'static str {
             ..
         } if matches!(source.kind(), PermissionDenied | ReadOnlyFilesystem) => {
             " (results go below the current folder; --out names another one)"
+        }
+        Error::Io { source, .. } if matches!(source.kind(), StorageFull | QuotaExceeded) => {
+            " (`narrows store prune` removes what a store of cells does not need; --out and \
+             --store name other places)"
         }
         _ => "",
     }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use narrows::campaign::Cells;
 use narrows::load;
 use narrows::report::pages;
 use narrows::report::table::{campaign_json, campaign_table};
@@ -30,6 +31,7 @@ pub fn campaign(args: &Args) -> Outcome {
         Some(collection) => gather(args, &*engine, collection, &campaigns)?,
         None => None,
     };
+    let cells = super::store::of_campaign(&args.store, &*engine)?;
     let mut status = Status::Done;
     let mut documents = Vec::new();
     for (loaded, campaign) in files.into_iter().zip(&campaigns) {
@@ -47,7 +49,14 @@ pub fn campaign(args: &Args) -> Outcome {
         } else {
             loaded.short_name()
         };
-        let ended = one(args, &*engine, campaign, name, out, &mut documents)?;
+        let ended = one(
+            args,
+            &*engine,
+            campaign,
+            name,
+            (out, cells.as_ref()),
+            &mut documents,
+        )?;
         status = status.and(ended);
         if status == Status::Interrupted {
             break;
@@ -135,7 +144,7 @@ fn one(
     engine: &dyn Engine,
     campaign: &scenario::Campaign,
     name: &str,
-    out: Option<PathBuf>,
+    (out, cells): (Option<PathBuf>, Option<&Cells>),
     documents: &mut Vec<Value>,
 ) -> Result<Status, Failure> {
     let options = CampaignOptions {
@@ -147,6 +156,7 @@ fn one(
         jobs: args.jobs.map_or(0, |n| n as usize),
         output: super::output(out.as_deref()),
         origin: super::origin(command(args, name)),
+        cells: cells.cloned(),
         ..CampaignOptions::default()
     };
     let folder = {

@@ -19,6 +19,7 @@ mod pmtud;
 mod results;
 mod run;
 mod shell;
+mod store;
 pub mod words;
 
 use std::path::{Path, PathBuf};
@@ -32,7 +33,7 @@ use narrows::{Error, Output};
 
 use crate::args::{
     By, Campaign, Compare, Completion, Diff, EngineName, Kernel, List, Man, Mark, Mmb, Observe,
-    Pep, Plot, Pmtud, Report, Run, Shell, Show,
+    Pep, Plot, Pmtud, Report, Run, Shell, Show, Store,
 };
 use crate::live;
 use crate::output::{message, print_json};
@@ -61,6 +62,8 @@ pub enum Command {
     Pmtud(Pmtud),
     /// Build, list and remove kernels that run in virtual time
     Kernel(Kernel),
+    /// List, verify and prune a store of cells
+    Store(Store),
     /// Compare two results
     Diff(Diff),
     /// Write the HTML page of results again
@@ -100,6 +103,7 @@ pub fn run(command: Command) -> Outcome {
         Command::Pep(args) => pep::pep(&args),
         Command::Pmtud(args) => pmtud::pmtud(&args),
         Command::Kernel(args) => kernel::kernel(&args),
+        Command::Store(args) => store::store(&args),
         Command::Diff(args) => results::diff(&args),
         Command::Report(args) => results::report(&args),
         Command::Plot(args) => results::plot(&args),

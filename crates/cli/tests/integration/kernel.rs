@@ -35,6 +35,7 @@ fn has_kernel(test: &str) -> bool {
 fn program(dir: &Path, words: &[&str]) -> Command {
     let mut program = Command::new(env!("CARGO_BIN_EXE_narrows"));
     program.current_dir(dir).args(words);
+    program.env("NARROWS_STORE", "");
     program
 }
 
