@@ -105,8 +105,8 @@ fn kept(store: &Store, key: &Key, points: u64) -> (Option<String>, RunResult) {
     let begun = store.begin(key, Others::Regardless).unwrap().unwrap();
     let mut result = result(points);
     let extra = begun.dir().join("captures");
-    fs::create_dir(&extra).unwrap();
-    fs::write(extra.join("a.pcapng"), b"packets").unwrap();
+    narrows_files::create_dir(&extra).unwrap();
+    narrows_files::write(extra.join("a.pcapng"), b"packets").unwrap();
     begun
         .write(&mut result, false, &AtomicBool::new(false))
         .unwrap();
@@ -188,7 +188,7 @@ fn whatever_decides_about_a_run_is_in_its_name_and_what_is_only_said_of_it_is_no
     // A recording that is called the same and holds something else.
     let recorded = |text: &str| {
         let text = format!("time_s,rate_mbit\n{text}\n");
-        fs::write(dir.path().join("rates.csv"), text).unwrap();
+        narrows_files::write(dir.path().join("rates.csv"), text).unwrap();
         let path = dir.path().join("rates.csv").display().to_string();
         let mut plan = plan(&["duration=9s"]);
         plan.files = Draft::from_words(
@@ -247,7 +247,7 @@ fn no_byte_of_a_cell_can_change_unseen() {
         for at in 0..whole.len() {
             let mut bytes = whole.clone();
             bytes[at] ^= 1 << (at % 8);
-            fs::write(&path, &bytes).unwrap();
+            narrows_files::write(&path, &bytes).unwrap();
             match store.take(&key, None).unwrap() {
                 Taken::Damaged(_) => changed += 1,
                 // Space behind a JSON document.
@@ -258,12 +258,12 @@ fn no_byte_of_a_cell_can_change_unseen() {
             }
         }
         for length in [0, whole.len() - 2] {
-            fs::write(&path, &whole[..length]).unwrap();
+            narrows_files::write(&path, &whole[..length]).unwrap();
             damage(&store, &key);
         }
         fs::remove_file(&path).unwrap();
         damage(&store, &key);
-        fs::write(&path, &whole).unwrap();
+        narrows_files::write(&path, &whole).unwrap();
     }
     assert!(changed > 1000, "{changed}");
     assert_eq!(taken(&store, &key), sound);
@@ -275,7 +275,7 @@ fn what_was_copied_of_a_damaged_cell_is_removed() {
     let key = key(&store, 1);
     kept(&store, &key, 20);
     // The last one that is copied.
-    fs::write(
+    narrows_files::write(
         store.place(&key.name()).join("captures/a.pcapng"),
         b"Packets",
     )
@@ -292,13 +292,13 @@ fn a_cell_under_another_one_s_name_or_with_files_elsewhere_is_damaged() {
     let (one, two) = (key(&store, 1), key(&store, 2));
     kept(&store, &one, 5);
     let place = store.place(&two.name());
-    fs::create_dir_all(place.parent().unwrap()).unwrap();
+    narrows_files::create_dir_all(place.parent().unwrap()).unwrap();
     fs::rename(store.place(&one.name()), &place).unwrap();
     assert!(damage(&store, &two).contains("of another cell"));
     let description = place.join("cell.json");
     let text = fs::read_to_string(&description).unwrap();
     let text = text.replace("\"seed\":1", "\"seed\":2");
-    fs::write(&description, text.replace("summary.csv", "../summary.csv")).unwrap();
+    narrows_files::write(&description, text.replace("summary.csv", "../summary.csv")).unwrap();
     assert!(damage(&store, &two).contains("outside its folder"));
 }
 
@@ -332,8 +332,8 @@ fn of_two_that_run_one_cell_the_first_one_s_is_kept() {
     let mut same = result(20);
     same.record.wall_s = 7.0;
     let captures = first.dir().join("captures");
-    fs::create_dir(&captures).unwrap();
-    fs::write(captures.join("a.pcapng"), b"packets").unwrap();
+    narrows_files::create_dir(&captures).unwrap();
+    narrows_files::write(captures.join("a.pcapng"), b"packets").unwrap();
     first
         .write(&mut same, false, &AtomicBool::new(false))
         .unwrap();
@@ -366,7 +366,7 @@ fn other_data_under_the_same_name_are_said_and_set_aside() {
     let (said, _) = kept(&store, &key, 21);
     assert!(said.unwrap().contains("gave other data"));
     // Damaged ones are replaced, too.
-    fs::write(store.place(&key.name()).join("summary.csv"), "").unwrap();
+    narrows_files::write(store.place(&key.name()).join("summary.csv"), "").unwrap();
     let (said, run) = kept(&store, &key, 22);
     assert!(
         said.unwrap()
@@ -386,7 +386,7 @@ fn only_a_store_or_an_empty_folder_is_taken_for_one() {
     open(dir.path()).unwrap();
     existing(dir.path()).unwrap();
     let other = tempfile::tempdir().unwrap();
-    fs::write(other.path().join("thesis.tex"), "").unwrap();
+    narrows_files::write(other.path().join("thesis.tex"), "").unwrap();
     for refused in [open(other.path()), open(&other.path().join("thesis.tex"))] {
         assert!(refused.unwrap_err().is_refusal());
     }
@@ -408,7 +408,7 @@ fn a_survey_tells_sound_cells_from_damaged_ones_and_what_is_begun() {
         kept(&store, key, 5);
     }
     let _begun = store.begin(&key(&store, 4), Others::First).unwrap();
-    fs::write(store.place(&keys[1].name()).join("summary.csv"), "").unwrap();
+    narrows_files::write(store.place(&keys[1].name()).join("summary.csv"), "").unwrap();
     let seeds = |survey: &Survey| -> Vec<u64> { survey.cells.iter().map(|c| c.key.seed).collect() };
     let outline = store.survey(false).unwrap();
     assert_eq!((seeds(&outline), outline.begun), (vec![1, 2, 3], 1));
@@ -433,7 +433,7 @@ fn what_is_pruned_is_of_no_use_or_was_asked_for() {
     }
     fs::remove_file(store.place(&damaged.name()).join("run.json")).unwrap();
     let strange = store.below("zz").join("z");
-    fs::create_dir_all(&strange).unwrap();
+    narrows_files::create_dir_all(&strange).unwrap();
     let under_way = store
         .begin(&key(&store, 3), Others::First)
         .unwrap()
@@ -445,7 +445,7 @@ fn what_is_pruned_is_of_no_use_or_was_asked_for() {
     age(killed.dir(), 25);
     // Its folder is old, what it writes is not.
     age(under_way.dir(), 25);
-    fs::write(under_way.dir().join("long.pcapng"), "").unwrap();
+    narrows_files::write(under_way.dir().join("long.pcapng"), "").unwrap();
     age(under_way.dir(), 25);
 
     let pruned = newer.prune(&Unneeded::default()).unwrap();
