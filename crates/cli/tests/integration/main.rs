@@ -59,6 +59,8 @@ mod setup;
 mod shell;
 #[cfg(target_os = "linux")]
 mod shell_names;
+#[cfg(target_os = "linux")]
+mod store;
 mod tree;
 mod version;
 #[cfg(target_os = "linux")]
