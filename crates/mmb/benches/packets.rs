@@ -37,9 +37,7 @@ fn packet(port: u16) -> (Vec<u8>, u32) {
 
 fn loaded(commands: Vec<Command>) -> Middlebox {
     let mut middlebox = Middlebox::new(Settings::default(), Rng::for_name(1, "box"));
-    middlebox
-        .apply_all(commands)
-        .expect("rules of this file");
+    middlebox.apply_all(commands).expect("rules of this file");
     middlebox
 }
 

@@ -74,7 +74,9 @@ impl Parameter {
     /// The words that a choice is between, where its usage names them: `direction up|down`.
     pub fn choices(&self) -> impl Iterator<Item = &'static str> {
         let words = self.usage.split(' ').nth(1);
-        let choices = words.filter(|words| words.contains('|')).unwrap_or_default();
+        let choices = words
+            .filter(|words| words.contains('|'))
+            .unwrap_or_default();
         let choices = choices.split('|');
         choices.filter(|word| word.starts_with(|c: char| c.is_ascii_lowercase()))
     }

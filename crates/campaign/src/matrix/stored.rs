@@ -7,6 +7,9 @@ use narrows_results::{Engine, Error, Progress, RunResult, Watch};
 use narrows_scenario::Plan;
 use narrows_units::Duration;
 
+/// Makes a run, all of whose files go to the folder if one is given; `None` if it was cancelled.
+type Make<'a> = dyn Fn(Option<&Path>) -> Result<Option<RunResult>, Error> + 'a;
+
 /// How often a cell is run whose files are not there as they were written: a store that
 /// others clear meanwhile is no reason to give up, a disk that loses everything is.
 const TRIES: usize = 3;
@@ -76,11 +79,7 @@ impl Cells {
     }
 
     /// Takes the run, or has it made by `run` in the folder that this is given.
-    pub(super) fn fetch(
-        &self,
-        asked: &Asked<'_>,
-        run: &dyn Fn(Option<&Path>) -> Result<Option<RunResult>, Error>,
-    ) -> Result<Fetched, Error> {
+    pub(super) fn fetch(&self, asked: &Asked<'_>, run: &Make<'_>) -> Result<Fetched, Error> {
         let key = asked.key;
         let note = |line: String| (asked.watch.progress)(Progress::Note(&line));
         let Some(store) = self.stores.first() else {

@@ -106,7 +106,7 @@ fn ended(output: &Output, code: i32) -> String {
 const INTO: [&str; 6] = ["campaign", "mine.toml", "--store", "cells", "--jobs", "1"];
 
 /// The words of a campaign over the store, with results in `out`.
-fn into<'a>(out: &'a str) -> Vec<&'a str> {
+fn into(out: &str) -> Vec<&str> {
     [&INTO[..], &["--out", out]].concat()
 }
 
