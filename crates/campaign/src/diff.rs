@@ -113,7 +113,7 @@ pub fn diff(a: &Results, b: &Results) -> Result<Diff, Error> {
         }
         _ => {
             return Err(Error::Refused(
-                "only two runs or two campaigns can be told apart; name two of a kind".to_owned(),
+                "only two runs or two campaigns can be compared; name two of a kind".to_owned(),
             ));
         }
     };

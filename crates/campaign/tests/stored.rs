@@ -60,7 +60,7 @@ first = "goodput_mbit of flow/one"
 /// Six cells.
 const RATES: &str = "[50, 60, 70, 80, 90, 100]";
 
-/// A model that counts what it runs, and may be told to cancel after so many.
+/// A model that counts what it runs, and can cancel after so many.
 struct Counted {
     model: ModelEngine,
     ran: Mutex<Vec<(String, u64)>>,

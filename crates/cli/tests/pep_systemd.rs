@@ -48,7 +48,7 @@ ulimit=$(awk '/^Max open files/ { print $4 }' /proc/$pid/limits)
 # As many as the unit says, or as this machine gives anybody.
 { [ "$ulimit" -ge 131254 ] || [ "$ulimit" = "$(ulimit -Hn)" ]; } && step 'descriptors'
 mkfifo /tmp/words
-perl /tmp/ask </tmp/words >/tmp/heard &
+perl /tmp/ask </tmp/words >/tmp/received &
 exec 8>/tmp/words
 echo one >&8
 sed -i 's/^drain.*/drain = "21s"/' /etc/narrows/pep.toml
@@ -58,13 +58,13 @@ for _ in $(seq 100); do said '"reloaded"' && break; sleep 0.1; done
 said '"reloaded"' && step 'reloaded'
 [ "$(systemctl show -p MainPID --value narrows-pep.service)" = "$pid" ] && step 'the same process'
 echo two >&8
-for _ in $(seq 100); do grep -q two /tmp/heard && break; sleep 0.1; done
-grep -q two /tmp/heard && step 'no tunnel was lost'
+for _ in $(seq 100); do grep -q two /tmp/received && break; sleep 0.1; done
+grep -q two /tmp/received && step 'no tunnel was lost'
 systemctl stop narrows-pep.service 8>&- &
 for _ in $(seq 100); do [ "$(systemctl is-active narrows-pep.service)" = deactivating ] && break; sleep 0.1; done
 echo three >&8
-for _ in $(seq 100); do grep -q three /tmp/heard && break; sleep 0.1; done
-grep -q three /tmp/heard && step 'served while it drains'
+for _ in $(seq 100); do grep -q three /tmp/received && break; sleep 0.1; done
+grep -q three /tmp/received && step 'served while it drains'
 exec 8>&-
 wait %2 %3
 [ "$(systemctl show -p Result --value narrows-pep.service)" = success ] && step 'drained'

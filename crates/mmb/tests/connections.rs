@@ -342,7 +342,7 @@ fn a_full_table_and_ports_that_are_used_up_are_counted_and_drop_what_comes_new()
     assert_eq!(bench.push(UP, &b), Err(DropCause::Overflow));
     assert!(bench.push(UP, &a).is_ok());
     assert_eq!(bench.middlebox.counters().table_full, 1);
-    // Two hosts with the same port behind one address cannot be told apart.
+    // Two hosts with the same port behind one address cannot be distinguished.
     let mut bench = Bench::new("add-stateful in inside map ip-saddr self");
     assert!(bench.push(UP, &a).is_ok());
     assert_eq!(bench.push(UP, &b), Err(DropCause::Overflow));

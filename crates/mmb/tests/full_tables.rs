@@ -122,7 +122,7 @@ fn ident(packet: &[u8]) -> u16 {
 }
 
 /// The requirement of RFC 5508 §3.1: identifiers of queries are translated, so that hosts with the same one
-/// are told apart.
+/// are distinguished.
 #[test]
 fn five_hosts_that_ping_one_server_all_get_their_answers_and_errors_about_their_pings() {
     let snat = narrows_mmb::ReadyBox::named("snat").unwrap().rules;

@@ -42,7 +42,7 @@ const TCP6: u8 = 0x21;
 #[error("what came is no header of the PROXY protocol")]
 pub(crate) struct NoHeader;
 
-/// The header by which a destination is told whose connection it gets. Where the two addresses are
+/// The header that says to a destination whose connection it gets. Where the two addresses are
 /// of different versions of IP both are written as IPv6.
 pub fn header(version: HeaderVersion, client: SocketAddr, destination: SocketAddr) -> Vec<u8> {
     let (from, to) = (client.ip().to_canonical(), destination.ip().to_canonical());

@@ -95,7 +95,7 @@ pub struct Terms {
     pub policy: Policy,
     /// Load balancers, whose connections say by a header whose they are.
     pub balancers: Vec<Network>,
-    /// The header by which destinations are told whose a connection is.
+    /// The header that says to destinations whose a connection is.
     pub announce: Option<HeaderVersion>,
     /// Whether connections to destinations come from the client's own address. The host must be
     /// able to have it.

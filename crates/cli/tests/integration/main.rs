@@ -63,5 +63,6 @@ mod shell_names;
 mod store;
 mod tree;
 mod version;
+mod words_of_the_field;
 #[cfg(target_os = "linux")]
 mod written_whole;

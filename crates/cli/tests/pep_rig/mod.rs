@@ -254,7 +254,7 @@ pub fn echo_at(at: &str) -> SocketAddr {
 
 pub const LOOPBACK: &str = "[\"127.0.0.0/8\"]";
 
-/// Bytes whose places can be told apart.
+/// Bytes, each place of which can be recognised.
 pub fn payload(len: usize) -> Vec<u8> {
     (0..len as u32)
         .map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8)

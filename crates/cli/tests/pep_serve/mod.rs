@@ -208,7 +208,7 @@ fn out_of_descriptors_it_says_so_and_recovers() {
 #[test]
 fn who_waits_for_a_descriptor_is_accepted_when_one_is_free_though_nobody_else_comes() {
     let daemon = Daemon::start_by(LOOPBACK, "", |file| {
-        // Descriptors that it knows nothing of are more than those that it keeps for itself.
+        // Descriptors that it inherits are more than those that it keeps for itself.
         let words = "ulimit -n 32; exec 3</dev/null 4<&3 5<&3 6<&3 7<&3 8<&3 9<&3; \
                      exec \"$0\" pep serve \"$1\"";
         let mut command = Command::new("sh");

@@ -99,7 +99,7 @@ impl Drop for Others {
     fn drop(&mut self) {
         self.all().for_each(|at| self.workers.end(at));
         for thread in self.running.drain(..) {
-            // One that has panicked has said so.
+            // One that has panicked has printed why.
             let _ = thread.join();
         }
     }

@@ -32,7 +32,7 @@ pub(super) struct Stream {
     pub client: Option<SocketAddr>,
     pub phase: Phase,
     pub readable: bool,
-    /// The kernel has said that the stream has an end, or urgent data: a read that gives less than
+    /// The kernel reported that the stream has an end, or urgent data: a read that gives less than
     /// was asked for may have stopped there.
     pub stops_short: bool,
     pub peer_closed: bool,
