@@ -8,6 +8,8 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -41,9 +43,19 @@ impl Drop for Daemon {
     }
 }
 
+/// A port of loopback that is free, below those that the kernel gives to whoever names none
+/// (`net.ipv4.ip_local_port_range`): another test's connection does not take it meanwhile.
 pub fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("bound").port()
+    const FIRST: u32 = 10_000;
+    const COUNT: u32 = 20_000;
+    static GIVEN: AtomicU32 = AtomicU32::new(0);
+    let mut ports = (0..COUNT).map(|_| {
+        // Processes of tests that run at the same time begin at different places.
+        let place = std::process::id().wrapping_mul(97) % COUNT + GIVEN.fetch_add(1, Relaxed);
+        (FIRST + place % COUNT) as u16
+    });
+    let free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    ports.find(free).expect("a port is free")
 }
 
 /// Clients of loopback, to `destinations`, with `more` keys before the listener.

@@ -6,8 +6,6 @@ mod apps;
 mod boxes;
 mod datapath;
 #[cfg(target_os = "linux")]
-mod device_gone;
-#[cfg(target_os = "linux")]
 mod engine;
 #[cfg(target_os = "linux")]
 mod flows;

@@ -1,4 +1,7 @@
 //! A run whose device goes, in a process of its own: it deletes what other runs would need. Needs root.
+
+#![cfg(target_os = "linux")]
+
 use narrows_core::{Event, EventSink};
 use narrows_live::RunHandle;
 use narrows_scenario::Draft;
