@@ -35,20 +35,21 @@ pub struct Key {
 const NO_PART: [&str; 3] = ["about", "source", "seed"];
 
 impl Key {
+    /// `None` for a plan that JSON cannot hold, which has no name.
     pub(super) fn of(
         engine: &dyn Engine,
         plan: &Plan,
         seed: u64,
         interval: Duration,
         version: &str,
-    ) -> Self {
-        // Neither of the two holds what JSON cannot.
-        let files = serde_json::to_vec(&*plan.files).unwrap_or_default();
-        let mut plan = serde_json::to_value(plan).unwrap_or_default();
+    ) -> Option<Self> {
+        // Without all of it two runs would share a name.
+        let files = serde_json::to_vec(&*plan.files).ok()?;
+        let mut plan = serde_json::to_value(plan).ok()?;
         if let Some(plan) = plan.as_object_mut() {
             plan.retain(|name, _| !NO_PART.contains(&name.as_str()));
         }
-        Self {
+        Some(Self {
             plan,
             files_sha256: digest::of_bytes(&files),
             seed,
@@ -56,7 +57,7 @@ impl Key {
             version: version.to_owned(),
             kernel: engine.virtual_kernel().cloned(),
             series_ns: interval.as_nanos(),
-        }
+        })
     }
 
     /// The name of its cell: the SHA-256 of the key, in hexadecimal.

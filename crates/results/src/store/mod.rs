@@ -181,7 +181,10 @@ impl Store {
         seed: u64,
         interval: Duration,
     ) -> Option<Key> {
-        (!engine.alone()).then(|| Key::of(engine, plan, seed, interval, &self.version))
+        match engine.alone() {
+            true => None,
+            false => Key::of(engine, plan, seed, interval, &self.version),
+        }
     }
 
     /// The cell of that key, its files held against their digests; those of its data but the

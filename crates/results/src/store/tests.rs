@@ -488,3 +488,18 @@ fn a_build_of_changed_files_is_known_by_its_program() {
     assert_eq!(version(Some("0123456789ab-dirty")).unwrap(), unknown);
     assert!(unknown.contains("(program "), "{unknown}");
 }
+
+#[test]
+fn numbers_of_a_cell_are_read_as_they_were_written() {
+    // Mantissas by a Weyl sequence, between 1 and 2.
+    for i in 0..10_000_u64 {
+        let mantissa = i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 12;
+        let number = f64::from_bits(1.0_f64.to_bits() | mantissa) * 100.0;
+        let text = serde_json::to_string(&number).unwrap();
+        assert_eq!(
+            serde_json::from_str::<f64>(&text).unwrap(),
+            number,
+            "{text}"
+        );
+    }
+}
