@@ -8,7 +8,7 @@ use narrows_core::{
 };
 use narrows_units::{Duration, Instant, Rate, Rng, WordError, Words};
 
-use super::phy::{AIFS, BLOCK_ACK, CW_MAX, CW_MIN, Phy, SIFS, SLOT, WINDOW, subframe};
+use super::phy::{AIFS, CW_MAX, CW_MIN, Phy, SIFS, SLOT, WINDOW, block_ack, subframe};
 use super::spec::WifiSpec;
 use crate::percent::Correlated;
 use crate::percent::Percent;
@@ -33,8 +33,12 @@ enum Phase {
     Idle,
     /// It waits for its turn on the medium.
     Contends { until: Instant },
-    /// These frames arrive at that time.
-    Sends { until: Instant, frames: Vec<Frame> },
+    /// These frames arrive at that time, and are answered for so long.
+    Sends {
+        until: Instant,
+        frames: Vec<Frame>,
+        answer: Duration,
+    },
     /// A block ack comes, up to that time.
     Answered { until: Instant },
 }
@@ -98,11 +102,11 @@ impl WifiLink {
         }
     }
 
-    /// Bits of a symbol at `now`; `None` before a recording is read.
-    fn bits(&self, now: Instant) -> Option<u32> {
+    /// The MCS at `now` and the bits of a symbol; `None` before a recording is read.
+    fn mcs(&self, now: Instant) -> Option<(u8, u32)> {
         let after = self.mcs.partition_point(|(at, _)| *at <= now);
         let (_, mcs) = self.mcs.get(after.checked_sub(1)?)?;
-        self.phy.bits(*mcs)
+        Some((*mcs, self.phy.bits(*mcs)?))
     }
 
     /// How long it takes until the station may send.
@@ -127,7 +131,7 @@ impl WifiLink {
     /// Waits for the medium if there is anything to send.
     fn contend(&mut self, now: Instant, was_idle: bool) {
         let any = !self.ahead.is_empty() || self.waiting.queue.backlog().packets > 0;
-        self.phase = match any && self.bits(now).is_some() {
+        self.phase = match any && self.mcs(now).is_some() {
             true => Phase::Contends {
                 until: now + self.access(was_idle),
             },
@@ -138,7 +142,7 @@ impl WifiLink {
     /// Sends an aggregate of what there is.
     fn send(&mut self, now: Instant, out: &mut Outlet<'_>) {
         self.retry = None;
-        let Some(bits) = self.bits(now) else {
+        let Some((mcs, bits)) = self.mcs(now) else {
             self.phase = Phase::Idle;
             return;
         };
@@ -180,7 +184,12 @@ impl WifiLink {
             return;
         }
         let until = now + self.phy.ppdu(bits, bytes);
-        self.phase = Phase::Sends { until, frames };
+        let answer = SIFS + block_ack(mcs);
+        self.phase = Phase::Sends {
+            until,
+            frames,
+            answer,
+        };
     }
 
     /// An aggregate has come to its end.
@@ -239,9 +248,13 @@ impl Element for WifiLink {
         self.waiting.tick(now);
         match std::mem::replace(&mut self.phase, Phase::Idle) {
             Phase::Contends { until } if until <= now => self.send(now, out),
-            Phase::Sends { until, frames } if until <= now => {
+            Phase::Sends {
+                until,
+                frames,
+                answer,
+            } if until <= now => {
                 self.receive(now, frames, out);
-                let until = now + SIFS + BLOCK_ACK;
+                let until = now + answer;
                 self.phase = Phase::Answered { until };
             }
             Phase::Answered { until } if until <= now => self.contend(now, false),

@@ -39,9 +39,19 @@ const SERVICE_AND_TAIL: u64 = 16 + 6;
 const PREAMBLE: Duration = Duration::from_micros(36);
 const LTF: Duration = Duration::from_micros(4);
 
-/// A compressed block ack of 32 bytes at 24 Mbit/s, 96 bits a symbol, without high throughput:
-/// 20 µs of preamble and ⌈(22 + 8·32)/96⌉ symbols (9.3.1.8; 17.4.3).
-pub(super) const BLOCK_ACK: Duration = Duration::from_micros(20 + 3 * 4);
+/// A compressed block ack of 32 bytes after a PPDU of this MCS, without high throughput: 20 µs of
+/// preamble and ⌈(22 + 8·32)/bits⌉ symbols (9.3.1.8; 17.4.3). Of the mandatory rates 6, 12 and
+/// 24 Mbit/s, which are 24, 48 and 96 bits a symbol, it is the highest that is not above the PPDU's
+/// reference rate, which follows from its modulation: 6 of BPSK, 12 and 18 of QPSK (10.6.11).
+pub(super) fn block_ack(mcs: u8) -> Duration {
+    let bits: u64 = match mcs {
+        0 => 24,
+        1 | 2 => 48,
+        _ => 96,
+    };
+    let symbols = (SERVICE_AND_TAIL + 8 * 32).div_ceil(bits);
+    Duration::from_micros(20) + Duration::from_nanos(symbols * SYMBOL_NS)
+}
 
 /// The MPDU delimiter, a QoS data header, the FCS, and LLC with SNAP (9.7.1, 9.2.4, 802.2).
 const PER_FRAME: u32 = 4 + 26 + 4 + 8;
@@ -172,6 +182,15 @@ mod tests {
             .bits(9),
             Some(1040)
         );
+    }
+
+    #[test]
+    fn a_block_ack_is_no_faster_than_what_it_answers() {
+        // 278 bits: 12 symbols of 24, 6 of 48, 3 of 96.
+        let lasts = [(0, 68), (1, 44), (2, 44), (3, 32), (9, 32)];
+        for (mcs, us) in lasts {
+            assert_eq!(block_ack(mcs), Duration::from_micros(us), "MCS {mcs}");
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@ use narrows_units::{
 
 use super::element::WifiLink;
 use super::phy::{
-    AIFS, AMPDU_MAX, BLOCK_ACK, CW_MIN, MCS_MAX, PPDU_MAX, Phy, SIFS, SLOT, WINDOW, is_width,
+    AIFS, AMPDU_MAX, CW_MIN, MCS_MAX, PPDU_MAX, Phy, SIFS, SLOT, WINDOW, block_ack, is_width,
     subframe,
 };
 use crate::ElementSpec;
@@ -75,7 +75,7 @@ impl WifiSpec {
         };
         let count = (1..=self.frames).take_while(fits).last().unwrap_or(1);
         let backoff = SLOT * u64::from(CW_MIN) / 2;
-        let cycle = AIFS + backoff + self.phy.ppdu(bits, count * one) + SIFS + BLOCK_ACK;
+        let cycle = AIFS + backoff + self.phy.ppdu(bits, count * one) + SIFS + block_ack(mcs);
         let alone = u128::from(count) * 1500 * 8 * 1_000_000_000 / u128::from(cycle.as_nanos());
         let share = 1.0 - self.error.fraction();
         Rate::from_bits((alone as f64 * share) as u64)

@@ -3,7 +3,7 @@
 use narrows_core::DropCause;
 use narrows_units::{Duration, Instant};
 
-use super::phy::{AIFS, BLOCK_ACK, Phy, SIFS, SLOT, subframe};
+use super::phy::{AIFS, Phy, SIFS, SLOT, block_ack, subframe};
 use crate::ElementSpec;
 use crate::testing::{Bench, Seen, ms};
 
@@ -78,7 +78,7 @@ fn what_waits_goes_in_aggregates_of_64_that_arrive_at_once_at_the_rate_of_the_fo
     let bench = filled("wifi mcs 9", 64 * 400);
     let all = aggregates(&bench);
     assert!(all.iter().all(|(_, count)| *count == 64));
-    let cycle = AIFS + VHT80.ppdu(1560, 64 * subframe(1500)) + SIFS + BLOCK_ACK;
+    let cycle = AIFS + VHT80.ppdu(1560, 64 * subframe(1500)) + SIFS + block_ack(9);
     let expected = cycle.as_micros() as f64 + backoff_us();
     let found = mean_gap_us(&all);
     assert!(
@@ -252,7 +252,7 @@ fn a_frame_is_sent_eight_times_with_a_doubled_window_and_then_given_up() {
     // Half of each window, from 15 slots on (10.23.2.2).
     let slots: u64 = [15, 31, 63, 127, 255, 511, 1023, 1023].iter().sum();
     let ppdu = VHT80.ppdu(1560, subframe(1500));
-    let fixed = (AIFS + ppdu) * 8 + (SIFS + BLOCK_ACK) * 7;
+    let fixed = (AIFS + ppdu) * 8 + (SIFS + block_ack(9)) * 7;
     let expected = fixed.as_micros() as f64 + slots as f64 / 2.0 * SLOT.as_micros() as f64;
     let mean = after.iter().sum::<f64>() / after.len() as f64;
     // The standard deviation of one is 4.2 ms.
