@@ -242,6 +242,7 @@ refused! {
     mtu_out_of_range: check(&broken("netem delay 10ms", "mtu 67"));
     one_box_with_two_meanings: check(&GOOD.replacen("netem delay 10ms", "mtu 1400", 1)
         .replacen("netem delay 10ms", "mtu 1300", 1));
+    boxes_that_no_order_has: check(&GOOD.replace("netem delay 10ms", "near: mtu 1400\", \"far: mtu 1300"));
     unknown_control: check(&broken("\"cubic\"\necn", "\"cubik\"\necn"));
     a_control_of_other_kernels: check(&broken("\"cubic\"\necn", "\"bbr2\"\necn"));
     a_name_that_no_kernel_has: check(&broken("\"cubic\"\necn", "\"kernel:CUBIC\"\necn"));

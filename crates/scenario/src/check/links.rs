@@ -81,6 +81,7 @@ impl<'a> Check<'a> {
             let mut up = self.chain(link, &name, tunnels(true), &nodes[0], index, shelf)?;
             let mut down = self.chain(link, &name, tunnels(false), &nodes[1], index, shelf)?;
             self.boxes_agree(link, &name, &up, &down)?;
+            self.boxes_stand_in_line(link, &name, &up, &down)?;
             for (key, given, elements, node) in [
                 ("up", &link.up, &mut up, &nodes[0]),
                 ("down", &link.down, &mut down, &nodes[1]),
@@ -390,6 +391,38 @@ impl<'a> Check<'a> {
                         "what has one name in both directions is one box, which sees both",
                     ),
                 );
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses two-way boxes of which two stand in the same order in both directions: what travels
+    /// down meets first what travels up met last.
+    fn boxes_stand_in_line(
+        &self,
+        link: &At<Link>,
+        name: &str,
+        up: &[NamedElement],
+        down: &[NamedElement],
+    ) -> Result<(), Refusal> {
+        let met = up.iter().filter(|e| e.spec.facts().two_way);
+        let met = met.filter(|e| down.iter().any(|other| other.name == e.name));
+        let back = link.down.iter().zip(down);
+        let back = back.filter(|(_, e)| up.iter().any(|o| o.name == e.name));
+        let back = back.filter(|(_, e)| e.spec.facts().two_way);
+        for (wanted, (at, element)) in met.rev().zip(back) {
+            if wanted.name != element.name {
+                let (wanted, found) = (wanted.short_name(), element.short_name());
+                let refusal = Refusal::at(
+                    self.places.spot(at),
+                    format!("link/{name}/down"),
+                    format!("`{found}` before `{wanted}`"),
+                    format!("`{wanted}` before `{found}`"),
+                );
+                return Err(refusal.with_help(
+                    "both lists are in the order of travel: of two boxes that see both \
+                     directions, `down` meets first what `up` meets last",
+                ));
             }
         }
         Ok(())

@@ -236,15 +236,20 @@ mod tests {
 
     #[test]
     fn a_nat_stands_in_a_tunnel_of_wireguard_and_outside_all_of_them() {
-        for elements in [
-            r#""tunnel wireguard", "nat", "tunnel end""#,
-            r#""tunnel wireguard sport 7", "nat", "tunnel end""#,
-            r#""nat", "tunnel fou", "tunnel end""#,
-            r#""tunnel fou", "tunnel end", "nat""#,
-            r#""tunnel fou", "vpn: tunnel wireguard", "nat", "tunnel end", "tunnel end""#,
+        let before = r#""nat", "tunnel fou", "tunnel end""#;
+        let behind = r#""tunnel fou", "tunnel end", "nat""#;
+        let in_it = r#""tunnel wireguard", "nat", "tunnel end""#;
+        let from_a_port = r#""tunnel wireguard sport 7", "nat", "tunnel end""#;
+        let in_both = r#""tunnel fou", "vpn: tunnel wireguard", "nat", "tunnel end", "tunnel end""#;
+        for (up, down) in [
+            (in_it, in_it),
+            (from_a_port, from_a_port),
+            (before, behind),
+            (behind, before),
+            (in_both, in_both),
         ] {
-            if let Err(refusal) = checked(elements, elements, 1500) {
-                panic!("{elements}: {refusal}");
+            if let Err(refusal) = checked(up, down, 1500) {
+                panic!("{up}: {refusal}");
             }
         }
     }
