@@ -2,7 +2,7 @@
 
 #![no_main]
 
-#[path = "../../crates/observe/tests/targets/mod.rs"]
+#[path = "../../crates/observe/tests/integration/targets/mod.rs"]
 #[allow(dead_code)]
 mod targets;
 

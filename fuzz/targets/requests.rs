@@ -2,7 +2,7 @@
 
 #![no_main]
 
-#[path = "../../crates/pep/tests/targets/mod.rs"]
+#[path = "../../crates/pep/tests/integration/targets/mod.rs"]
 mod targets;
 
 use libfuzzer_sys::fuzz_target;

@@ -1,9 +1,11 @@
-//! `narrows pep serve` with one thread.
+//! `narrows pep serve` by one thread: what holds of several holds of it.
 
 #![cfg(target_os = "linux")]
 
-mod pep_rig;
-mod pep_serve;
+#[path = "pep/rig.rs"]
+mod rig;
+#[path = "pep/serve.rs"]
+mod serve;
 
 const NARROWS: &str = env!("CARGO_BIN_EXE_narrows");
 const THREADS: usize = 1;

@@ -2,22 +2,19 @@
 //! `narrows-tcp` reckons as well, call by call. Needs no privileges.
 //!
 //! `NAME.packets.gz` holds the packets of the sender's device
-//! ([`recorded::packets`]), `NAME.trace.gz` the calls of its congestion
-//! control ([`recorded::calls`]); addresses are of a network that existed
+//! ([`crate::recorded::packets`]), `NAME.trace.gz` the calls of its congestion
+//! control ([`crate::recorded::calls`]); addresses are of a network that existed
 //! for the recording only. `tests/live_agreement.rs` makes them anew.
-
-mod agree;
-mod recorded;
 
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::Path;
 
-use agree::{Held, hold};
+use crate::agree::{Held, hold};
+use crate::recorded::calls::Trace;
+use crate::recorded::packets::{self, Packet};
 use narrows_bpf::Hook;
 use narrows_tcp::testkit::{Mutant, Timer};
-use recorded::calls::Trace;
-use recorded::packets::{self, Packet};
 
 const KEPT: [&str; 8] = [
     "reno",

@@ -1,20 +1,9 @@
 //! The programs of a box hold to the box and to the naive interpreter: random rules on random
 //! packets, byte for byte, through the kernel's test runs. Needs root.
 //!
-//! `NARROWS_PACKETS=100000 cargo test -p narrows-bpf --test boxes` draws as many packets in each test of random rules.
+//! `NARROWS_PACKETS=100000 cargo test -p narrows-bpf --test integration boxes` draws as many packets in each test of random rules.
 
-#[allow(dead_code)]
-mod kernel_box;
-#[path = "../../mmb/tests/naive/mod.rs"]
-#[allow(dead_code)]
-mod naive;
-#[path = "../../mmb/tests/packets/mod.rs"]
-#[allow(dead_code)]
-mod packets;
-#[path = "../../mmb/tests/rules/mod.rs"]
-mod rules;
-
-use kernel_box::{ETHERNET, boxed, frame, has_double_zero, loaded, other_frame, rounds};
+use crate::kernel_box::{ETHERNET, boxed, frame, has_double_zero, loaded, other_frame, rounds};
 use narrows_core::{DOWN, UP};
 use narrows_mmb::{Command, Middlebox, READY, Rule, commands};
 use narrows_units::{Instant, Rng};
@@ -39,7 +28,7 @@ fn agree(
         return;
     };
     for _ in 0..packets {
-        let packet = packets::drawn(rng);
+        let packet = crate::packets::drawn(rng);
         if has_double_zero(&packet) {
             continue;
         }
@@ -58,7 +47,12 @@ fn agree(
             "{}\n{packet:02x?}\n is  {after:02x?}\n not {expected:02x?}",
             lines()
         );
-        assert_eq!(naive::apply(rules, &packet, port), expected, "{}", lines());
+        assert_eq!(
+            crate::naive::apply(rules, &packet, port),
+            expected,
+            "{}",
+            lines()
+        );
         match &after {
             None => tally.dropped += 1,
             Some(after) if *after != packet => tally.changed += 1,
@@ -83,7 +77,7 @@ fn agree(
 fn supported(rng: &mut Rng, count: u32) -> Vec<Rule> {
     let mut rules = Vec::new();
     while rules.len() < count as usize {
-        let rule = rules::drawn(rng);
+        let rule = crate::rules::drawn(rng);
         if boxed(&[Command::Add(rule.clone())]).program().is_ok() {
             rules.push(rule);
         }
@@ -186,7 +180,7 @@ fn frames_that_are_not_ip_pass_unless_a_rule_names_their_type() {
         for _ in 0..60 {
             let (port, leaves) = [(UP, true), (DOWN, false)][rng.below(2) as usize];
             if rng.below(4) == 0 {
-                let mut packet = packets::drawn(&mut rng);
+                let mut packet = crate::packets::drawn(&mut rng);
                 let (after, _) = runs.run(leaves, &frame(&packet), 1).unwrap();
                 let outcome = middlebox.process(Instant::ZERO, port, &mut packet, &mut 0);
                 assert_eq!(after.is_none(), outcome.dropped.is_some(), "{text}");
@@ -227,7 +221,7 @@ fn packets_cut_at_every_byte_are_malformed_or_seen_as_far_as_they_are_there() {
     };
     let mut rng = Rng::for_name(1, "cut packets");
     for _ in 0..6 {
-        let packet = packets::drawn(&mut rng);
+        let packet = crate::packets::drawn(&mut rng);
         for len in 1..packet.len() {
             let cut = &packet[..len];
             let Ok((after, _)) = runs.run(true, &frame(cut), 1) else {
@@ -248,7 +242,7 @@ fn a_chance_is_kept_in_the_kernel_too() {
     let Some(runs) = loaded(&boxed(&[Command::Add(rule)]), "chances") else {
         return;
     };
-    let packet = packets::udp("10.0.0.1:5000", "10.0.0.2:5001", b"data");
+    let packet = crate::packets::udp("10.0.0.1:5000", "10.0.0.2:5001", b"data");
     let frame = frame(&packet);
     runs.run(true, &frame, 20_000).unwrap();
     let totals = runs.totals().unwrap();

@@ -1,15 +1,6 @@
 //! Every object is loaded as each clang of this machine builds it: what a compiler makes of our
 //! C does not decide whether the kernel takes it. Needs root.
 
-#![cfg(target_os = "linux")]
-
-#[allow(dead_code)]
-mod kernel_box;
-#[path = "../../mmb/tests/naive/mod.rs"]
-#[allow(dead_code)]
-mod naive;
-mod rig;
-
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::net::SocketAddr;
@@ -26,8 +17,8 @@ use narrows_efm::SignalSpec;
 use narrows_mmb::{READY, commands};
 use nix::sched::{CloneFlags, unshare};
 
-use kernel_box::boxed;
-use rig::{skipped, unique};
+use crate::kernel_box::boxed;
+use crate::rig::{skipped, unique};
 
 const TEST: &str = "each_object_is_loaded_as_every_clang_builds_it";
 /// Boxes of which each keeps another part of the program; loading one takes a second.
@@ -63,7 +54,7 @@ impl Drop for Group {
 
 /// The controls that ship; what only tests nest (`prague_scale`) may be too large for a
 /// verifier.
-const SHIPPED: &str = include_str!("../../cc/kernel/controls.list");
+const SHIPPED: &str = include_str!("../../../cc/kernel/controls.list");
 
 /// Loads `controls` and everything else; what was refused, by name.
 fn refusals(controls: &[String]) -> Vec<(String, BpfError)> {

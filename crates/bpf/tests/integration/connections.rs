@@ -1,28 +1,15 @@
 //! Connections in the kernel: rules with state do in the programs of a box what they do in the box,
 //! byte for byte, with the same draws. Needs root.
 //!
-//! `NARROWS_PACKETS=100000 cargo test -p narrows-bpf --test connections` draws as many packets in the test of random rules
+//! `NARROWS_PACKETS=100000 cargo test -p narrows-bpf --test integration connections` draws as many packets in the test of random rules
 //! and in that of a full table.
 
-#[allow(dead_code)]
-mod kernel_box;
-#[path = "../../mmb/tests/naive/mod.rs"]
-#[allow(dead_code)]
-mod naive;
-#[path = "../../mmb/tests/packets/mod.rs"]
-#[allow(dead_code)]
-mod packets;
-#[path = "../../mmb/tests/rules/mod.rs"]
-mod rules;
-#[allow(dead_code)]
-mod tracked;
-
-use kernel_box::{boxed, frame, has_double_zero, loaded, rounds};
+use crate::kernel_box::{boxed, frame, has_double_zero, loaded, rounds};
+use crate::packets::{segment, tcp, udp};
+use crate::tracked::{Both, drawn_rules, step, turned};
 use narrows_mmb::{Command, Middlebox, READY, Rule, Settings, commands};
 use narrows_units::{Draw, Rng};
 use narrows_wire::TcpFlags;
-use packets::{segment, tcp, udp};
-use tracked::{Both, drawn_rules, step, turned};
 
 /// fd00::1.
 const INSIDE_6: [u8; 16] = [0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
@@ -65,7 +52,7 @@ fn fragments_are_in_the_kernel_what_they_are_in_the_box_and_no_inside_address_le
         let nat = "add-stateful in inside map ip-saddr 192.0.2.1 map ip6-saddr 2001:db8::99 \
                    shuffle tcp-sport shuffle udp-sport";
         let mut rules = vec![Rule::parse(nat).unwrap()];
-        rules.extend((0..round % 3).map(|_| rules::drawn(&mut rng)));
+        rules.extend((0..round % 3).map(|_| crate::rules::drawn(&mut rng)));
         let moves = |rule: &Rule| {
             let text = rule.to_string();
             text.contains("addr") || text.contains("ip-ver") || text.contains("ip6-ver")
@@ -93,7 +80,7 @@ fn fragments_are_in_the_kernel_what_they_are_in_the_box_and_no_inside_address_le
                     _ => tcp(a, b, segment(rng.draw_u32() as u16 & 0x3f, 1, 1), &payload),
                 };
                 let size = [8, 16, 24, 32, 64][rng.below(5) as usize];
-                waiting.extend(packets::pieces(&packet, rng.below(6) as u16, size));
+                waiting.extend(crate::packets::pieces(&packet, rng.below(6) as u16, size));
             }
             let packet = waiting[rng.below(waiting.len() as u32) as usize].clone();
             match rng.below(4) {
@@ -104,7 +91,7 @@ fn fragments_are_in_the_kernel_what_they_are_in_the_box_and_no_inside_address_le
                 continue;
             }
             if let Some(after) = both.push(true, &packet) {
-                let h = naive::headers(&after);
+                let h = crate::naive::headers(&after);
                 let source = if h.v4 { &after[12..16] } else { &after[8..24] };
                 let inside = [&[10, 0, 0, 1][..], &INSIDE_6[..]];
                 assert!(!inside.contains(&source), "{packet:02x?}");

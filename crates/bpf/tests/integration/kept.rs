@@ -1,15 +1,12 @@
 //! Traces of real kernels, kept: what the kernel decided, the native build
 //! decides as well, call by call. Needs no privileges.
 
-mod kept_files;
-mod recorded;
-
 use std::collections::BTreeSet;
 
-use kept_files::Kind;
+use crate::kept_files::Kind;
+use crate::recorded::calls::Trace;
 use narrows_bpf::Hook;
 use narrows_cc::ControlSpec;
-use recorded::calls::Trace;
 
 const KEPT: Kind<Trace> = Kind {
     folder: "tests/traces",

@@ -1,11 +1,6 @@
 //! Congestion controls in this machine's kernel: registered, negotiated, and
 //! deciding as the native build does.
 
-#![cfg(target_os = "linux")]
-
-mod recorded;
-mod rig;
-
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
@@ -15,10 +10,10 @@ use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType
 use narrows_bpf::{EcnFlags, Ect1, Hook, Loaded, Record, Trace};
 use narrows_cc::ControlSpec;
 
-use recorded::calls::Trace as Kept;
-use rig::path::{Rig, Seen, TcpPacket};
-use rig::transfer::{Chosen, Transfer};
-use rig::{Namespace, Path, control, skipped};
+use crate::recorded::calls::Trace as Kept;
+use crate::rig::path::{Rig, Seen, TcpPacket};
+use crate::rig::transfer::{Chosen, Transfer};
+use crate::rig::{Namespace, Path, control, skipped};
 
 const V4: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 9, 0, 2));
 const V6: IpAddr = IpAddr::V6(Ipv6Addr::new(0xfd09, 0, 0, 0, 0, 0, 0, 2));

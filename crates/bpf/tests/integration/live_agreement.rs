@@ -1,12 +1,6 @@
 //! The kernel's bookkeeping of a connection, recorded on this machine and held
 //! against `narrows-tcp`'s.
 
-#![cfg(target_os = "linux")]
-
-mod agree;
-mod recorded;
-mod rig;
-
 use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
@@ -15,11 +9,11 @@ use narrows_bpf::testkit::Tap;
 use narrows_bpf::{BpfError, EcnFlags, Ect1, Trace};
 use narrows_cc::ControlSpec;
 
-use recorded::calls::Trace as Kept;
-use recorded::packets::{self, Packet};
-use rig::path::{Rig, Seen, TcpPacket};
-use rig::transfer::{Chosen, Transfer};
-use rig::{Path, control, skipped};
+use crate::recorded::calls::Trace as Kept;
+use crate::recorded::packets::{self, Packet};
+use crate::rig::path::{Rig, Seen, TcpPacket};
+use crate::rig::transfer::{Chosen, Transfer};
+use crate::rig::{Path, control, skipped};
 
 const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 9, 0, 2));
 
@@ -238,7 +232,7 @@ fn what_narrows_tcp_reckons_of_a_connection_is_what_the_kernel_reckons() {
             packets::write(&packets, file("packets")).expect("written");
         }
         println!("{}: {seen:?}", scene.name);
-        let held = agree::hold(scene.name, &trace, &packets, None);
+        let held = crate::agree::hold(scene.name, &trace, &packets, None);
         assert!(held.differences.is_empty(), "{held}");
     }
 }

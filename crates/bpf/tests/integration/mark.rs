@@ -1,10 +1,6 @@
 //! Measurement signals at devices, between two network namespaces: what stands
 //! in the packets, and what is left as it was.
 
-#![cfg(target_os = "linux")]
-
-mod rig;
-
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
@@ -12,9 +8,9 @@ use narrows_bpf::{BpfError, EcnFlags, SignalCounters, SignalOptions, SignalProgr
 use narrows_efm::SignalSpec;
 use narrows_wire::{Profile, Signal};
 
-use rig::transfer::{Chosen, Transfer};
-use rig::wire::{Passed, Wire};
-use rig::{Namespace, control, skipped};
+use crate::rig::transfer::{Chosen, Transfer};
+use crate::rig::wire::{Passed, Wire};
+use crate::rig::{Namespace, control, skipped};
 
 const V4: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 9, 0, 2));
 const V6: IpAddr = IpAddr::V6(Ipv6Addr::new(0xfd09, 0, 0, 0, 0, 0, 0, 2));

@@ -1,10 +1,6 @@
 //! The marking programs beside the native marker, frame by frame, and on two
 //! CPUs at once, by the kernel's test runs. Needs root.
 
-#![cfg(target_os = "linux")]
-
-mod rig;
-
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
@@ -17,7 +13,7 @@ use narrows_wire::Signal;
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 
-use rig::{loaded, skipped};
+use crate::rig::{loaded, skipped};
 
 const ETHERNET: usize = 14;
 const SYN: u8 = 0x02;

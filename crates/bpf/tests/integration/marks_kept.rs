@@ -2,14 +2,11 @@
 //! about each, the native state machines decide as well. Needs no privileges;
 //! `tests/marks_live.rs` makes them anew.
 
-mod kept_files;
-mod recorded;
-
 use std::collections::BTreeSet;
 
-use kept_files::Kind;
+use crate::kept_files::Kind;
+use crate::recorded::marks::{SignalRecord, SignalTrace};
 use narrows_efm::{SignalSpec, Write};
-use recorded::marks::{SignalRecord, SignalTrace};
 
 const KEPT: Kind<SignalTrace> = Kind {
     folder: "tests/marks",

@@ -2,11 +2,6 @@
 //! programs in the kernel decided about each packet, the native state machines
 //! decide as well.
 
-#![cfg(target_os = "linux")]
-
-mod recorded;
-mod rig;
-
 use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path as Folder;
@@ -17,10 +12,10 @@ use narrows_efm::SignalSpec;
 use nix::sched::{CpuSet, sched_getcpu, sched_setaffinity};
 use nix::unistd::Pid;
 
-use recorded::marks::{SignalRecord, SignalTrace};
-use rig::path::Rig;
-use rig::transfer::{Chosen, Transfer};
-use rig::{Namespace, Path, control, skipped};
+use crate::recorded::marks::{SignalRecord, SignalTrace};
+use crate::rig::path::Rig;
+use crate::rig::transfer::{Chosen, Transfer};
+use crate::rig::{Namespace, Path, control, skipped};
 
 const V4: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 9, 0, 2));
 const V6: IpAddr = IpAddr::V6(Ipv6Addr::new(0xfd09, 0, 0, 0, 0, 0, 0, 2));

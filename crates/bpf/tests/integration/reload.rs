@@ -3,26 +3,13 @@
 //!
 //! `NARROWS_PACKETS=100000 cargo test -p narrows-bpf --test reload` draws as many packets in the test of random rules.
 
-#[allow(dead_code)]
-mod kernel_box;
-#[path = "../../mmb/tests/naive/mod.rs"]
-#[allow(dead_code)]
-mod naive;
-#[path = "../../mmb/tests/packets/mod.rs"]
-#[allow(dead_code)]
-mod packets;
-#[path = "../../mmb/tests/rules/mod.rs"]
-mod rules;
-#[allow(dead_code)]
-mod tracked;
-
 use std::collections::BTreeMap;
 
-use kernel_box::{boxed, rounds};
+use crate::kernel_box::{boxed, rounds};
+use crate::tracked::{Both, drawn_rules, step};
 use narrows_mmb::{Command, Middlebox, Rule, commands};
 use narrows_units::Rng;
 use narrows_wire::FlowKey;
-use tracked::{Both, drawn_rules, step};
 
 /// The rules of each connection, by its key.
 fn rules_of(all: impl Iterator<Item = (FlowKey, Vec<usize>)>) -> BTreeMap<FlowKey, Vec<usize>> {
@@ -123,11 +110,11 @@ fn a_rule_keeps_its_connections_and_counters_whatever_number_it_gets() {
     let Some(mut both) = Both::new(boxed(&commands(&text).unwrap()), "a rule that stays") else {
         return;
     };
-    let asked = packets::udp("10.0.0.1:5000", "10.0.1.1:53", b"question");
+    let asked = crate::packets::udp("10.0.0.1:5000", "10.0.1.1:53", b"question");
     let left = both.push(true, &asked).expect("it goes on");
-    let answer = tracked::turned(&left, &mut rng);
+    let answer = crate::tracked::turned(&left, &mut rng);
     // What is drawn later does not begin anew.
-    let other = packets::udp("10.0.0.2:5000", "10.0.1.1:53", b"question");
+    let other = crate::packets::udp("10.0.0.2:5000", "10.0.1.1:53", b"question");
     for text in [
         format!("add-stateful in inside accept\n{nat}\nadd udp-sport 99 drop"),
         format!("{nat}\nadd-stateful in inside accept\nadd-stateful udp-dport 53 mod ip-dscp 3"),

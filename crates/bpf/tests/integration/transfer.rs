@@ -1,10 +1,6 @@
 //! A transfer by a deadline over the connections of a control group. Needs root and the
 //! second hierarchy of control groups.
 
-#![cfg(target_os = "linux")]
-
-mod rig;
-
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -25,12 +21,12 @@ impl Group {
         let mounts = fs::read_to_string("/proc/mounts").unwrap_or_default();
         let mut rows = mounts.lines().map(|l| l.split(' ').collect::<Vec<_>>());
         let Some(row) = rows.find(|r| r.get(2) == Some(&"cgroup2")) else {
-            rig::skipped(test, &"there are no control groups of the second hierarchy");
+            crate::rig::skipped(test, &"there are no control groups of the second hierarchy");
             return None;
         };
-        let path = PathBuf::from(row[1]).join(rig::unique("nwtest"));
+        let path = PathBuf::from(row[1]).join(crate::rig::unique("nwtest"));
         if let Err(e) = fs::create_dir(&path) {
-            rig::skipped(test, &format!("no control group can be made: {e}"));
+            crate::rig::skipped(test, &format!("no control group can be made: {e}"));
             return None;
         }
         fs::write(path.join("cgroup.procs"), "0").expect("a process may enter");
@@ -65,9 +61,9 @@ fn goal(seconds: u64, size: Option<u64>) -> TransferGoal {
 }
 
 fn attached(test: &str, group: &Group, goal: &TransferGoal) -> Option<(Loaded, Transfer)> {
-    let control = rig::control(test, "dalbe over vegas", EcnFlags::None, Trace::Off)?;
+    let control = crate::rig::control(test, "dalbe over vegas", EcnFlags::None, Trace::Off)?;
     let transfer = control.attach_transfer(group.open().as_fd(), goal);
-    Some((control, rig::loaded(test, transfer)?))
+    Some((control, crate::rig::loaded(test, transfer)?))
 }
 
 /// The congestion control of a socket.

@@ -1,25 +1,19 @@
 //! Programs that ask the split proxy for themselves: in Rust by `narrows_pep_client`, in C and
 //! Python by its shared object.
 
-#![cfg(target_os = "linux")]
-
-mod pep_rig;
-
 use std::fs;
 use std::io::Read;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use crate::NARROWS;
+use crate::rig::{Daemon, LOOPBACK, echo, echo_at, echoes, free_port, in_own_network};
 use narrows_pep::Parent;
 use narrows_pep::convert::Fault;
 use narrows_pep_client::{Call, WithoutProxy, connect};
 use narrows_units::Duration;
-use pep_rig::{Daemon, LOOPBACK, echo, echo_at, echoes, free_port, in_own_network};
 use tempfile::TempDir;
-
-const NARROWS: &str = env!("CARGO_BIN_EXE_narrows");
-const THREADS: usize = 2;
 
 /// By `proxy`, or directly.
 fn by(proxy: SocketAddr) -> Parent {
@@ -61,7 +55,7 @@ fn back(mut stream: TcpStream, len: usize) -> Vec<u8> {
 #[test]
 fn first_data_goes_with_the_request_and_with_the_direct_connection() {
     // More than a segment of loopback takes.
-    let early = pep_rig::payload(100_000);
+    let early = crate::rig::payload(100_000);
     for (first, more) in [(&early[..5], ""), (&early[..], "cookies = true\n")] {
         let daemon = Daemon::start_by(LOOPBACK, "", |file| {
             let text = fs::read_to_string(file).expect("a configuration") + more;

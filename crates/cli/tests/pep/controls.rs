@@ -1,9 +1,5 @@
 //! Congestion controls of the legs of `narrows pep serve`, the kernel's and Narrows' own.
 
-#![cfg(target_os = "linux")]
-
-mod pep_rig;
-
 use std::fs::{self, Permissions};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -12,12 +8,10 @@ use std::path::Path;
 use std::process::Command;
 use std::thread;
 
+use crate::NARROWS;
+use crate::rig::{Behind, Daemon, LOOPBACK, add, config, echo, echoes, free_port, serve, soon};
 use nix::sys::signal::Signal;
 use nix::unistd::geteuid;
-use pep_rig::{Behind, Daemon, LOOPBACK, add, config, echo, echoes, free_port, serve, soon};
-
-const NARROWS: &str = env!("CARGO_BIN_EXE_narrows");
-const THREADS: usize = 2;
 
 /// What `ss` prints of the connections that `filter` takes; `None` without it.
 fn listed(filter: &str) -> Option<String> {

@@ -1,10 +1,6 @@
 //! `narrows pep serve` where things go wrong: what it relays is whole all the same, or is known
 //! not to be.
 
-#![cfg(target_os = "linux")]
-
-mod pep_rig;
-
 use std::fs;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -12,6 +8,10 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::thread;
 
+use crate::rig::{
+    Behind, Daemon, LOOPBACK, PATIENCE, add, answer, comes_back, echo, echo_at, echoes,
+    in_own_network, payload, send_all, serve, soon,
+};
 use narrows_pep::{Layout, Parent, request};
 use narrows_pep_client::Call;
 use nix::errno::Errno;
@@ -19,13 +19,6 @@ use nix::sys::socket::{
     AddressFamily, MsgFlags, SockFlag, SockType, SockaddrStorage, connect, sendto, setsockopt,
     socket, sockopt,
 };
-use pep_rig::{
-    Behind, Daemon, LOOPBACK, PATIENCE, add, answer, comes_back, echo, echo_at, echoes,
-    in_own_network, payload, send_all, serve, soon,
-};
-
-const NARROWS: &str = env!("CARGO_BIN_EXE_narrows");
-const THREADS: usize = 2;
 
 /// A counter of this thread's network, by its name.
 fn counter(name: &str) -> u64 {

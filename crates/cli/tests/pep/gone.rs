@@ -1,22 +1,15 @@
 //! `narrows pep serve` and peers that have gone without a word: what they held is given back.
 
-#![cfg(target_os = "linux")]
-
-mod pep_rig;
-
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 
-use narrows_pep::{Layout, request};
-use nix::sys::socket::{setsockopt, sockopt};
-use pep_rig::{
+use crate::rig::{
     Behind, Daemon, LOOPBACK, PATIENCE, add, answer, echo_at, echoes, in_own_network, payload,
     serve, soon,
 };
-
-const NARROWS: &str = env!("CARGO_BIN_EXE_narrows");
-const THREADS: usize = 2;
+use narrows_pep::{Layout, request};
+use nix::sys::socket::{setsockopt, sockopt};
 
 /// A daemon of a client behind `path`, whose tunnel leads to the listener and is open.
 fn client_behind(

@@ -1,10 +1,6 @@
 //! `narrows pep serve` while one client uses up what it can reach: another within its limits is
 //! served.
 
-#![cfg(target_os = "linux")]
-
-mod pep_rig;
-
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -12,13 +8,11 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 
-use pep_rig::{
+use crate::rig::{
     Daemon, LOOPBACK, PATIENCE, comes_back, config, echo, echoes, free_port, in_own_network,
     is_reset, payload, soon,
 };
-
-const NARROWS: &str = env!("CARGO_BIN_EXE_narrows");
-const THREADS: usize = 3;
+use crate::{NARROWS, THREADS};
 
 /// 127.0.0.2 is hostile, and this one is not.
 const VICTIM: u8 = 3;
@@ -258,7 +252,7 @@ fn a_log_that_nobody_reads_stops_nobody() {
 }
 
 fn serve_with_details(file: &Path) -> Command {
-    let mut command = pep_rig::serve(file);
+    let mut command = crate::rig::serve(file);
     command.arg("--details");
     command
 }
@@ -278,8 +272,8 @@ fn a_black_hole_behind_another_proxy_leaves_that_proxy_to_everybody_else() {
                 "parent = {{ proxy = \"{}\", patience = \"500ms\", or_directly = true }}\n",
                 parent.at
             );
-            pep_rig::add(file, &keys);
-            pep_rig::serve(file)
+            crate::rig::add(file, &keys);
+            crate::rig::serve(file)
         });
         let target = echo();
         let hole: SocketAddr = "192.0.2.7:80".parse().expect("an address");

@@ -1,10 +1,6 @@
 //! `narrows pep serve` for who operates it: a configuration that is checked, whose connections are
 //! whose, what is kept alive, and what the service manager hears.
 
-#![cfg(target_os = "linux")]
-
-mod pep_rig;
-
 use std::fs::{self, Permissions};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -13,14 +9,12 @@ use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use narrows_pep::{HeaderVersion, Layout, header, request};
-use nix::unistd::geteuid;
-use pep_rig::{
+use crate::rig::{
     Daemon, LOOPBACK, PATIENCE, add, answer, config, echo, echoes, free_port, is_reset, serve, soon,
 };
-
-const NARROWS: &str = env!("CARGO_BIN_EXE_narrows");
-const THREADS: usize = 2;
+use crate::{NARROWS, THREADS};
+use narrows_pep::{HeaderVersion, Layout, header, request};
+use nix::unistd::geteuid;
 
 /// What `--check` says of a configuration with these keys before its listener and in it.
 fn checked(more: &str, listener: &str, mode: u32) -> (Output, String) {

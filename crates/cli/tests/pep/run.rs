@@ -1,21 +1,15 @@
 //! `narrows pep run`: commands that know of no proxy, in a namespace that has no other way
 //! out. Needs root, and a kernel that takes programs at control groups.
 
-#![cfg(target_os = "linux")]
-
-mod pep_rig;
-
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
+use crate::NARROWS;
+use crate::rig::{Daemon, soon};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, geteuid};
-use pep_rig::{Daemon, soon};
-
-const NARROWS: &str = env!("CARGO_BIN_EXE_narrows");
-const THREADS: usize = 2;
 
 /// A client, and beside it a proxy with a server whose address only that knows.
 struct Pair {

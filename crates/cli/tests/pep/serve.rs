@@ -16,7 +16,7 @@ use nix::sys::signal::Signal;
 use nix::sys::socket::{setsockopt, sockopt};
 use nix::unistd::geteuid;
 
-use super::pep_rig::{
+use super::rig::{
     self, Daemon, LOOPBACK, PATIENCE, answer, config, echo, echoes, free_port, is_reset,
     listen_address, payload, soon,
 };
@@ -242,8 +242,8 @@ fn who_waits_for_a_descriptor_is_accepted_when_one_is_free_though_nobody_else_co
 #[test]
 fn who_shows_no_cookie_is_refused_where_cookies_are_configured() {
     let daemon = Daemon::start_by(LOOPBACK, "", |file| {
-        pep_rig::add(file, "cookies = true\n");
-        pep_rig::serve(file)
+        rig::add(file, "cookies = true\n");
+        rig::serve(file)
     });
     let target = echo();
     let Some(Fault::MissingCookie(cookie)) = answer(&mut daemon.ask(target)) else {

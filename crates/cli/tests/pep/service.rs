@@ -1,10 +1,6 @@
 //! `narrows pep serve` under a service manager: the units of `packaging/`, the socket that is
 //! handed over, and what the manager receives.
 
-#![cfg(target_os = "linux")]
-
-mod pep_rig;
-
 use std::cell::OnceCell;
 use std::fs;
 use std::net::TcpListener;
@@ -13,15 +9,13 @@ use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use narrows_tools::pep::Config;
-use nix::sys::signal::Signal;
-use pep_rig::{
+use crate::NARROWS;
+use crate::rig::{
     Daemon, LOOPBACK, PATIENCE, answer, comes_back, echo, echoes, listen_address, payload, serve,
     soon,
 };
-
-const NARROWS: &str = env!("CARGO_BIN_EXE_narrows");
-const THREADS: usize = 2;
+use narrows_tools::pep::Config;
+use nix::sys::signal::Signal;
 
 /// A file of `packaging/`.
 fn packaged(name: &str) -> PathBuf {
@@ -150,8 +144,8 @@ fn a_socket_that_is_handed_over_is_served_and_outlasts_the_daemon() {
 fn a_socket_that_no_listener_has_is_refused_with_its_address() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("pep.toml");
-    let at = ([127, 0, 0, 1], pep_rig::free_port()).into();
-    fs::write(&file, pep_rig::config(at, folder.path(), LOOPBACK, "")).expect("written");
+    let at = ([127, 0, 0, 1], crate::rig::free_port()).into();
+    fs::write(&file, crate::rig::config(at, folder.path(), LOOPBACK, "")).expect("written");
     let other = TcpListener::bind("127.0.0.1:0").expect("a port");
     let output = handed_over(&other, &file).output().expect("it starts");
     let said = String::from_utf8_lossy(&output.stderr);

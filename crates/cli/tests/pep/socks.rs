@@ -1,16 +1,9 @@
 //! `narrows pep serve` for clients that ask by SOCKS, on this machine's loopback.
 
-#![cfg(target_os = "linux")]
-
-mod pep_rig;
-
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 
-use pep_rig::{Daemon, LOOPBACK, PATIENCE, echo, payload};
-
-const NARROWS: &str = env!("CARGO_BIN_EXE_narrows");
-const THREADS: usize = 2;
+use crate::rig::{Daemon, LOOPBACK, PATIENCE, echo, payload};
 
 /// RFC 1928 §6.
 const SUCCEEDED: u8 = 0;
@@ -54,7 +47,7 @@ fn a_name_leads_to_what_is_allowed_of_its_addresses() {
     stream.read_to_end(&mut received).expect("its end");
     writing.join().expect("written");
     assert!(received == sent);
-    let (_, reply) = ask(&daemon, "localhost", pep_rig::free_port());
+    let (_, reply) = ask(&daemon, "localhost", crate::rig::free_port());
     assert_eq!(reply, REFUSED);
     let (_, reply) = ask(&daemon, "no-such-host.invalid", 80);
     assert_eq!(reply, HOST_UNREACHABLE);

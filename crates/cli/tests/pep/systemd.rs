@@ -5,8 +5,6 @@
 //! this machine's: `mmdebstrap --variant=apt --include=systemd,dbus,iproute2 bookworm DIR`. It is not
 //! changed.
 
-#![cfg(target_os = "linux")]
-
 use std::env;
 use std::fs;
 use std::path::Path;
@@ -14,7 +12,7 @@ use std::process::Command;
 
 use nix::unistd::geteuid;
 
-const NARROWS: &str = env!("CARGO_BIN_EXE_narrows");
+use crate::NARROWS;
 
 /// What is done inside; each line of `steps` is one that was reached.
 const CHECK: &str = r#"

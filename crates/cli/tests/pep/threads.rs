@@ -1,10 +1,5 @@
 //! `narrows pep serve` with several threads: what it does with one as well, and what they share.
 
-#![cfg(target_os = "linux")]
-
-mod pep_rig;
-mod pep_serve;
-
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -12,12 +7,12 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::thread;
 
+use crate::rig::{
+    Daemon, LOOPBACK, answer, config, echo, echoes, free_port, is_reset, payload, soon,
+};
+use crate::{NARROWS, THREADS};
 use narrows_pep::{Layout, request};
 use nix::sys::signal::Signal;
-use pep_rig::{Daemon, LOOPBACK, answer, config, echo, echoes, free_port, is_reset, payload, soon};
-
-const NARROWS: &str = env!("CARGO_BIN_EXE_narrows");
-const THREADS: usize = 3;
 
 /// How many tunnels each thread serves.
 fn spread(daemon: &Daemon) -> Vec<u64> {

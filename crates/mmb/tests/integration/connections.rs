@@ -1,18 +1,13 @@
 //! Stateful rules: what belongs to a connection, what its packets get, and what they have
 //! back.
 
-#[allow(dead_code)]
-mod naive;
-#[allow(dead_code)]
-mod packets;
-
+use crate::packets::{segment, tcp, udp};
 use narrows_core::{DOWN, DropCause, Port, UP};
 use narrows_mmb::{Direction, Middlebox, READY, Settings, commands};
 use narrows_units::{Duration, Instant, Rng};
 use narrows_wire::{
     FlowKey, Icmp, Ip, IpFields, SackList, Tcp, TcpFields, TcpFlags, TcpOptions, ip,
 };
-use packets::{segment, tcp, udp};
 
 const A: &str = "10.0.0.1:5000";
 const B: &str = "10.0.0.2:5000";
@@ -48,10 +43,10 @@ impl Bench {
         let outcome = self.middlebox.process(self.now, port, &mut bytes, &mut 0);
         match outcome.dropped {
             None => {
-                let h = naive::headers(&bytes);
+                let h = crate::naive::headers(&bytes);
                 let mut sealed = bytes.clone();
                 if !h.fragment {
-                    naive::seal(&mut sealed, &h);
+                    crate::naive::seal(&mut sealed, &h);
                 }
                 assert_eq!(sealed, bytes, "its checksums are right");
                 Ok(bytes)
@@ -319,9 +314,9 @@ fn identification_and_flow_label_are_mapped_there_and_back() {
     assert_ne!(out[4..6], sent[4..6]);
     let mut answer = udp(SERVER, A, b"!");
     answer[4..6].copy_from_slice(&out[4..6]);
-    naive::seal(&mut answer.clone(), &naive::headers(&answer));
-    let h = naive::headers(&answer);
-    naive::seal(&mut answer, &h);
+    crate::naive::seal(&mut answer.clone(), &crate::naive::headers(&answer));
+    let h = crate::naive::headers(&answer);
+    crate::naive::seal(&mut answer, &h);
     assert_eq!(bench.push(DOWN, &answer).unwrap()[4..6], sent[4..6]);
     let mut bench = Bench::new("add-stateful in inside udp-dport 80 map ip6-flow-label 5");
     let sent = udp("[fd00::1]:5000", "[fd00::9]:80", b"?");

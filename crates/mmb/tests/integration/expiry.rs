@@ -1,18 +1,13 @@
 //! When connections are forgotten: a box that walks over them only when one can have expired has at each
 //! time those of one that walks over all of them every five seconds.
 
-#[allow(dead_code)]
-mod naive;
-#[allow(dead_code)]
-mod packets;
-
 use std::collections::BTreeMap;
 
+use crate::packets::{segment, tcp, udp};
 use narrows_core::UP;
 use narrows_mmb::{Middlebox, Settings, commands, kept_for};
 use narrows_units::{Duration, Instant, Rng};
 use narrows_wire::{TcpFlags, ip};
-use packets::{segment, tcp, udp};
 
 const SWEEP: Duration = Duration::from_secs(5);
 

@@ -1,15 +1,10 @@
 //! Fragments: what they belong to, and what becomes of those of which nobody can tell.
 
-#[allow(dead_code)]
-mod naive;
-#[allow(dead_code)]
-mod packets;
-
+use crate::packets::{pieces, tcp, udp};
 use narrows_core::{DOWN, DropCause, Port, UP};
 use narrows_mmb::{Middlebox, Settings, commands};
 use narrows_units::{Duration, Instant, Rng};
 use narrows_wire::FlowKey;
-use packets::{pieces, tcp, udp};
 
 const A: &str = "10.0.0.1:5000";
 const SERVER: &str = "192.0.2.9:80";
@@ -117,7 +112,7 @@ fn a_full_table_of_fragments_lets_neither_the_first_nor_later_ones_pass() {
 
 #[test]
 fn fragments_that_hide_ports_or_flags_are_dropped_and_counted() {
-    let segment = tcp(A, SERVER, packets::segment(2, 1, 0), &[7; 64]);
+    let segment = tcp(A, SERVER, crate::packets::segment(2, 1, 0), &[7; 64]);
     for rules in ["add tcp-dport 80 drop", "add-stateful all accept", NAT] {
         let mut middlebox = boxed(rules);
         // Eight bytes have the ports and no flags; the second would write over the flags.

@@ -1,15 +1,10 @@
 //! What makes room in a full table, and hosts behind one address.
 
-#[allow(dead_code)]
-mod naive;
-#[allow(dead_code)]
-mod packets;
-
+use crate::packets::{segment, tcp, udp};
 use narrows_core::{DOWN, DropCause, Port, UP};
 use narrows_mmb::{Middlebox, Settings, commands};
 use narrows_units::{Instant, Rng};
 use narrows_wire::{Icmp, Ip, IpFields, TcpFlags, ip};
-use packets::{segment, tcp, udp};
 
 const SERVER: &str = "192.0.2.9:80";
 
@@ -30,8 +25,8 @@ fn push(middlebox: &mut Middlebox, port: Port, packet: &[u8]) -> Result<Vec<u8>,
     match outcome.dropped {
         None => {
             let mut sealed = bytes.clone();
-            let h = naive::headers(&bytes);
-            naive::seal(&mut sealed, &h);
+            let h = crate::naive::headers(&bytes);
+            crate::naive::seal(&mut sealed, &h);
             assert_eq!(sealed, bytes, "its checksums are right");
             Ok(bytes)
         }
@@ -111,13 +106,13 @@ fn echo(from: &str, to: &str, ident: u16, answers: bool) -> Vec<u8> {
     bytes.extend([kind, 0, 0, 0]);
     bytes.extend(ident.to_be_bytes());
     bytes.extend([0, 1, 1, 2, 3, 4, 5, 6, 7, 8]);
-    let h = naive::headers(&bytes);
-    naive::seal(&mut bytes, &h);
+    let h = crate::naive::headers(&bytes);
+    crate::naive::seal(&mut bytes, &h);
     bytes
 }
 
 fn ident(packet: &[u8]) -> u16 {
-    let at = naive::headers(packet).above + 4;
+    let at = crate::naive::headers(packet).above + 4;
     u16::from_be_bytes([packet[at], packet[at + 1]])
 }
 
@@ -151,7 +146,7 @@ fn five_hosts_that_ping_one_server_all_get_their_answers_and_errors_about_their_
                 .report(&mut error, router.parse().unwrap(), &sent, 0)
                 .unwrap();
             let came = push(&mut middlebox, DOWN, &error).unwrap();
-            let h = naive::headers(&came);
+            let h = crate::naive::headers(&came);
             let quoted = &came[h.above + 8..];
             assert_eq!(quoted, echo(&asks, server, 77, false), "what it sent");
         }
@@ -191,7 +186,7 @@ fn an_error_quotes_the_identification_and_the_label_that_the_sender_gave() {
             .report(&mut error, router.parse().unwrap(), &out, 0)
             .unwrap();
         let came = push(&mut middlebox, DOWN, &error).unwrap();
-        let at = naive::headers(&came).above + 8;
+        let at = crate::naive::headers(&came).above + 8;
         assert_eq!(came[at..], sent[..], "{rules}");
     }
 }
@@ -207,8 +202,8 @@ fn only_whole_numbers_of_a_sack_option_are_shifted_and_nothing_behind_it() {
     answer.extend([5, 8, 0, 0, 0, 1, 9, 9, 254, 4, 7, 7]);
     answer[32] = 8 << 4;
     answer[2..4].copy_from_slice(&52u16.to_be_bytes());
-    let h = naive::headers(&answer);
-    naive::seal(&mut answer, &h);
+    let h = crate::naive::headers(&answer);
+    crate::naive::seal(&mut answer, &h);
     let came = push(&mut middlebox, DOWN, &answer).unwrap();
     assert_ne!(came[42..46], answer[42..46], "the number is shifted");
     assert_eq!(came[46..], answer[46..], "what follows it is not");
@@ -256,8 +251,8 @@ fn where_options_have_no_room_sack_blocks_are_shifted_where_the_packet_has_them(
         sent.extend([7; 48]);
         sent[32] = 8 << 4;
         sent[2..4].copy_from_slice(&100u16.to_be_bytes());
-        let h = naive::headers(&sent);
-        naive::seal(&mut sent, &h);
+        let h = crate::naive::headers(&sent);
+        crate::naive::seal(&mut sent, &h);
         let left = push(&mut middlebox, UP, &sent).unwrap();
         assert_eq!(left.len() > sent.len(), longer);
         let number = |at: usize| u32::from_be_bytes(left[at..at + 4].try_into().unwrap());
@@ -277,8 +272,8 @@ fn an_icmp_header_that_is_cut_before_its_identifier_passes() {
         0x45, 0, 0, 24, 0, 0, 0, 0, 64, 1, 0, 0, 10, 0, 0, 1, 10, 0, 0, 9,
     ];
     cut.extend([8, 0, 0, 0]);
-    let h = naive::headers(&cut);
-    naive::seal(&mut cut, &h);
+    let h = crate::naive::headers(&cut);
+    crate::naive::seal(&mut cut, &h);
     let left = push(&mut middlebox, UP, &cut).unwrap();
     assert_eq!(left[12..16], [192, 0, 2, 1]);
     assert_eq!(left[20..22], [8, 0]);

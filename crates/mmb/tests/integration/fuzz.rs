@@ -1,10 +1,5 @@
 //! Words and packets of any kind: refused or counted, and the box goes on.
 
-#[allow(dead_code)]
-mod naive;
-#[allow(dead_code)]
-mod packets;
-
 use narrows_core::{DOWN, UP};
 use narrows_fuzz::Corpus;
 use narrows_mmb::{Command, Middlebox, READY, Settings, commands};
@@ -80,7 +75,7 @@ fn strict() -> Vec<Middlebox> {
 #[test]
 fn fuzz_packets() {
     let mut rng = Rng::for_name(1, "packets");
-    let seeds: Vec<_> = (0..60).map(|_| packets::drawn(&mut rng)).collect();
+    let seeds: Vec<_> = (0..60).map(|_| crate::packets::drawn(&mut rng)).collect();
     let mut boxes = strict();
     let mut now = Instant::ZERO;
     Corpus::of(seeds).run(20_000, |packet| {
@@ -106,7 +101,7 @@ fn packets_cut_at_every_byte_and_with_every_option_length_pass_or_are_dropped() 
     let mut rng = Rng::for_name(1, "cut packets");
     let mut boxes = strict();
     for _ in 0..40 {
-        let packet = packets::drawn(&mut rng);
+        let packet = crate::packets::drawn(&mut rng);
         for len in 0..packet.len() {
             for middlebox in &mut boxes {
                 let mut bytes = packet[..len].to_vec();

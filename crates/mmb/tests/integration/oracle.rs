@@ -1,12 +1,6 @@
 //! Random rules on random packets: the box agrees byte for byte with an interpreter that
 //! reads the rules one after the other.
 
-#[allow(dead_code)]
-mod naive;
-#[allow(dead_code)]
-mod packets;
-mod rules;
-
 use narrows_core::{DOWN, UP};
 use narrows_mmb::{Command, Middlebox, Rule, Settings, commands};
 use narrows_units::{Instant, Rng};
@@ -22,12 +16,12 @@ fn check(rules: &[Rule], packets: u32, rng: &mut Rng) -> (u32, u32) {
     let mut middlebox = boxed(rules);
     let (mut matched, mut changed) = (0, 0);
     for _ in 0..packets {
-        let packet = packets::drawn(rng);
+        let packet = crate::packets::drawn(rng);
         let port = if rng.below(2) == 0 { UP } else { DOWN };
-        let expected = naive::apply(rules, &packet, port);
+        let expected = crate::naive::apply(rules, &packet, port);
         // Zeros at the end may be counted and not stored.
         let mut bytes = packet.clone();
-        let h = naive::headers(&packet);
+        let h = crate::naive::headers(&packet);
         let keep = (h.above + 60).min(packet.len());
         let zeros = packet[keep..].iter().rev().take_while(|b| **b == 0).count();
         bytes.truncate(packet.len() - zeros);
@@ -36,7 +30,7 @@ fn check(rules: &[Rule], packets: u32, rng: &mut Rng) -> (u32, u32) {
         bytes.resize(bytes.len() + tail as usize, 0);
         let hits: Vec<usize> = (1..)
             .zip(rules)
-            .filter(|(_, rule)| naive::matches(rule, &packet, port))
+            .filter(|(_, rule)| crate::naive::matches(rule, &packet, port))
             .map(|(number, _)| number)
             .collect();
         let show = || {
@@ -71,7 +65,9 @@ fn few_rules_do_what_the_interpreter_does() {
     let mut rng = Rng::for_name(1, "few rules");
     let (mut matched, mut changed) = (0, 0);
     for _ in 0..3_000 {
-        let rules: Vec<_> = (0..=rng.below(5)).map(|_| rules::drawn(&mut rng)).collect();
+        let rules: Vec<_> = (0..=rng.below(5))
+            .map(|_| crate::rules::drawn(&mut rng))
+            .collect();
         let (hits, changes) = check(&rules, 12, &mut rng);
         matched += hits;
         changed += changes;
@@ -84,7 +80,7 @@ fn few_rules_do_what_the_interpreter_does() {
 fn many_rules_are_found_as_if_each_were_tried() {
     let mut rng = Rng::for_name(1, "many rules");
     for count in [70, 300, 1_500] {
-        let rules: Vec<_> = (0..count).map(|_| rules::drawn(&mut rng)).collect();
+        let rules: Vec<_> = (0..count).map(|_| crate::rules::drawn(&mut rng)).collect();
         let (matched, _) = check(&rules, 60, &mut rng);
         assert!(matched > 1_000, "rules that matched: {matched}");
     }
@@ -105,7 +101,7 @@ fn with_checksums(rng: &mut Rng) -> Rule {
         "mod tcp-sport 9",
     ];
     loop {
-        let mut line = rules::drawn(rng).to_string();
+        let mut line = crate::rules::drawn(rng).to_string();
         for _ in 0..=rng.below(2) {
             line = format!("{line} {}", further[rng.below(10) as usize]);
         }
@@ -171,7 +167,8 @@ fn lines_that_repeat_others_are_read_as_if_they_were_alone() {
     let mut rng = Rng::for_name(1, "lines that repeat");
     let (mut read, mut refused) = (0, 0);
     for _ in 0..4_000 {
-        let lines = [rules::drawn(&mut rng), rules::drawn(&mut rng)].map(|rule| rule.to_string());
+        let lines = [crate::rules::drawn(&mut rng), crate::rules::drawn(&mut rng)]
+            .map(|rule| rule.to_string());
         let line = &lines[rng.below(2) as usize];
         let other = renumbered(&mut rng, line, true);
         let text = format!("{}\n{}\n{other}\nlist", lines[0], lines[1]);
@@ -196,7 +193,7 @@ fn rules_of_few_shapes_do_what_the_interpreter_does() {
     let (mut matched, mut changed) = (0, 0);
     for _ in 0..300 {
         let shapes: Vec<_> = (0..=rng.below(4))
-            .map(|_| rules::drawn(&mut rng).to_string())
+            .map(|_| crate::rules::drawn(&mut rng).to_string())
             .collect();
         let mut text = String::new();
         for _ in 0..40 {

@@ -1,14 +1,12 @@
 //! Every format says the same, in the form that the guide's page on observing
 //! promises.
 
-mod flows;
-
 use narrows_observe::format::{Format, Names, Report, Rows};
 use narrows_observe::{Nothing, Observer, ObserverConfig, Pinned};
 use narrows_units::{Duration, Instant};
 use serde_json::Value;
 
-use flows::flow;
+use crate::flows::flow;
 
 fn report(format: Format, rows: Rows, names: Names) -> String {
     let mut observer = Observer::new(ObserverConfig::default());

@@ -1,12 +1,10 @@
 //! Whatever bytes come, an observer answers, ends, and accounts for each packet.
 
-mod targets;
-
+use crate::targets::{is_accounted_for, read, small};
 use narrows_fuzz::Corpus;
 use narrows_observe::{Filter, Nothing, Observer, ObserverConfig, classify_into};
 use narrows_units::{Duration, Instant, Rng};
 use narrows_wire::link::LinkType;
-use targets::{is_accounted_for, read, small};
 
 fn corpus(name: &str) -> Corpus {
     Corpus::in_directory(format!(

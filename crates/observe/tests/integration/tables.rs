@@ -1,14 +1,12 @@
 //! What is written for people of many flows: a line for each, or for each network.
 
-mod flows;
-
 use narrows_observe::format::{Format, Names, PrefixLengths, Report, Rows};
 use narrows_observe::{Observer, ObserverConfig};
 use narrows_units::Instant;
 use narrows_wire::TcpFlags;
 use serde_json::Value;
 
-use flows::{MS, flow, segment};
+use crate::flows::{MS, flow, segment};
 
 const ESTIMATES: Rows = Rows {
     samples: false,

@@ -1,9 +1,5 @@
 //! Requests over a kept corpus and mutations of it.
 
-mod fake;
-mod targets;
-mod tunnels;
-
 use narrows_fuzz::Corpus;
 
 const CORPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/corpus/request");
@@ -16,7 +12,7 @@ fn fuzz_requests() {
         "\x1e\x01",
         "\x16\x03",
     ]);
-    corpus.run(20_000, targets::request);
+    corpus.run(20_000, crate::targets::request);
 }
 
 #[test]
@@ -28,7 +24,7 @@ fn fuzz_tunnels() {
         "\r\n\r\n\0\r\nQUIT\n",
         "\x05\x01\x00",
     ]);
-    let mut tunnels = tunnels::Tunnels::new();
+    let mut tunnels = crate::tunnels::Tunnels::new();
     corpus.run(20_000, |bytes| tunnels.feed(bytes));
     tunnels.end();
 }

@@ -1,10 +1,8 @@
 //! Whose a connection is, as a load balancer says it to the proxy and the proxy to a destination.
 
-mod fake;
-
 use std::net::SocketAddr;
 
-use fake::{CLIENT, Host};
+use crate::fake::{CLIENT, Host};
 use narrows_core::{App, ConnectionError, Profile, SocketId};
 use narrows_pep::{
     HeaderVersion, Intake, Layout, Limits, Listener, Parent, Policy, Proxy, Terms, header, request,

@@ -1,9 +1,7 @@
 //! What tunnels share, memory and their number, and that whoever reads is served whatever others hold.
 
-mod fake;
-
-use fake::Host;
-use fake::open::{listener, opened, proxy, tunnel, tunnel_of};
+use crate::fake::Host;
+use crate::fake::open::{listener, opened, proxy, tunnel, tunnel_of};
 use narrows_core::{App, ConnectionError, SocketId};
 use narrows_pep::{Limits, Proxy, Shared};
 use narrows_units::Duration;
@@ -282,7 +280,7 @@ fn a_destination_that_is_slow_to_open_has_its_time_whatever_waits_for_it() {
     host.arrives(
         &mut proxy,
         near,
-        &fake::open::asks(narrows_pep::Layout::Convert),
+        &crate::fake::open::asks(narrows_pep::Layout::Convert),
     );
     host.arrives(&mut proxy, near, b"early words");
     host.peer_closes(&mut proxy, near);

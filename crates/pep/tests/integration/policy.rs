@@ -1,10 +1,8 @@
 //! Whom a proxy admits, where it leads, and what of that may change while it runs.
 
-mod fake;
-
 use std::net::SocketAddr;
 
-use fake::{CLIENT, Host};
+use crate::fake::{CLIENT, Host};
 use narrows_core::{App, ConnectionError, Profile, SocketId};
 use narrows_pep::convert::{Fault, Message, Reader, Tlv};
 use narrows_pep::{

@@ -1,9 +1,7 @@
 //! The proxy between a client and a destination, event by event.
 
-mod fake;
-
-use fake::Host;
-use fake::open::{GRANTED, asks, destination, listener, opened, proxy, tunnel};
+use crate::fake::Host;
+use crate::fake::open::{GRANTED, asks, destination, listener, opened, proxy, tunnel};
 use narrows_core::{ConnectionError, SocketError};
 use narrows_pep::convert::{Fault, Message, Reader, Tlv};
 use narrows_pep::{Layout, Limits, request};

@@ -1,11 +1,9 @@
 //! What a proxy gives to the congestion controls of its legs, and what it reports of them.
 
-mod fake;
-
 use std::sync::Arc;
 
-use fake::open::{listener, proxy, proxy_of, tunnel};
-use fake::{Host, WINDOW};
+use crate::fake::open::{listener, proxy, proxy_of, tunnel};
+use crate::fake::{Host, WINDOW};
 use narrows_core::{App, ConnectionError, FlowId};
 use narrows_pep::{Hints, Limits, LinkRate, Listener, Proxy, RATE_OPTION};
 use narrows_units::{Duration, Instant, Rate};

@@ -1,10 +1,8 @@
 //! Clients that ask by SOCKS, for addresses and for names.
 
-mod fake;
-
 use std::net::{IpAddr, SocketAddr};
 
-use fake::Host;
+use crate::fake::Host;
 use narrows_core::{App, ConnectionError, Profile, SocketId};
 use narrows_pep::{Destinations, Intake, Limits, Listener, Network, Policy, Proxy, Terms};
 use narrows_units::Duration;

@@ -1,11 +1,9 @@
 //! An application that goes by a proxy: what it writes when, and what it is given of what
 //! comes back.
 
-mod fake;
-
 use std::net::SocketAddr;
 
-use fake::Host;
+use crate::fake::Host;
 use narrows_core::{
     App, ConnectionError, CountedBytes, Data, Datagram, DatagramError, Event, FlowId, Profile,
     Reduce, SocketError, SocketEvent, SocketId, Sockets, TelemetryField, Undelivered,

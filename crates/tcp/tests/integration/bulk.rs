@@ -1,11 +1,9 @@
 //! Bulk transfers over a bottleneck.
 
-mod pipe;
-
+use crate::pipe::{Path, Pipe, config};
 use narrows_core::{Endpoint, RecoveryEvent};
 use narrows_tcp::{Gro, HostModel, PacingUse, TcpConfig, TcpEvent};
 use narrows_units::{Duration, Instant};
-use pipe::{Path, Pipe, config};
 
 /// Sends zeros from the client for ten seconds; answers Mbit/s read in the
 /// last five.

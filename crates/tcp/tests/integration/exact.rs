@@ -1,13 +1,11 @@
 //! Whatever the path does, each end reads exactly what the other wrote, and
 //! both close.
 
-mod pipe;
-
+use crate::pipe::{Path, Pipe, config};
 use narrows_tcp::{
     AccEcnOptionUse, EcnMode, HostModel, ReceiveBuffer, TcpConfig, TcpEvent, TcpState,
 };
 use narrows_units::{Duration, Rng};
-use pipe::{Path, Pipe, config};
 
 /// What one end writes: real bytes and runs of zeros, as one stream.
 struct Writer {

@@ -1,12 +1,10 @@
 //! TCP Fast Open between two ends: cold, then warm.
 
-mod pipe;
-
+use crate::pipe::{Path, Pipe, config};
 use narrows_tcp::{Connection, ReceiveBuffer, TcpState};
 use narrows_units::{Duration, Instant};
 use narrows_wire::tcp::FastOpenCookie;
 use narrows_wire::{Ip, Tcp, TcpFlags};
-use pipe::{Path, Pipe, config};
 
 const ONE_WAY: Duration = Duration::from_millis(10);
 

@@ -1,10 +1,8 @@
 //! Window against marking probability, closed through the state machine.
 
-mod pipe;
-
+use crate::pipe::{Path, Pipe, config};
 use narrows_tcp::EcnMode;
 use narrows_units::Duration;
-use pipe::{Path, Pipe, config};
 
 /// Mean window over a long run in which each data packet is marked with
 /// probability `per_mille`.

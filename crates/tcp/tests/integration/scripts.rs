@@ -43,12 +43,9 @@
 //! `cc`, which it does not have. A value is a number, a time such as `200ms`
 //! where the field is one, a range `FROM~TO`, or the name of a state.
 
-mod pipe;
-mod player;
-
 use std::path::Path as FilePath;
 
-use player::Player;
+use crate::player::Player;
 
 fn play(file: &FilePath, v6: bool) {
     let text = std::fs::read_to_string(file).unwrap();

@@ -1,13 +1,11 @@
 //! Small queues that get no word of packets that have left, and the send
 //! buffer that they depend on.
 
-mod pipe;
-
+use crate::pipe::{Path, Pipe, config};
 use narrows_tcp::{
     EcnMode, HostModel, Segmentation, SendBuffer, SmallQueues, TcpConfig, TcpEvent, TcpState,
 };
 use narrows_units::Duration;
-use pipe::{Path, Pipe, config};
 
 /// Bursts of a kernel before v5.12, which waits for an ACK within half a round trip.
 const OLD_TSO: Segmentation = Segmentation::Tso {

@@ -2,8 +2,6 @@
 //! times, the same ACKs; what each reckons of them is compared at every call of
 //! the congestion control.
 
-#![allow(dead_code)] // Each test binary uses its own part.
-
 mod tally;
 mod timeline;
 

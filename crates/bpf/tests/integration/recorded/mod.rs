@@ -2,8 +2,6 @@
 //! the calls of congestion controls, what was marked at a device, and packets as TCP
 //! has them.
 
-#![allow(dead_code)] // Each test binary uses its own part.
-
 pub mod calls;
 mod file;
 pub mod marks;

@@ -1,8 +1,6 @@
 //! What the live tests share: two network namespaces and a small user-space
 //! path between them with a rate, a delay, step marking and faults.
 
-#![allow(dead_code, unused_imports)] // Each test binary uses its own part.
-
 pub mod path;
 pub mod transfer;
 pub mod wire;
@@ -88,11 +86,6 @@ impl Namespace {
             });
             inside.join().expect("the thread ended well")
         })
-    }
-
-    /// Another hold of the same namespace.
-    pub fn again(&self) -> Self {
-        Self(self.0.try_clone().expect("a descriptor can be had twice"))
     }
 
     /// Runs iproute2's `ip` inside.

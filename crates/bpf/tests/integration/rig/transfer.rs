@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::sys::socket::sockopt::TcpCongestion;
 use nix::sys::socket::{
@@ -22,7 +22,6 @@ pub enum Chosen {
     BeforeListen,
     AfterListen,
     Accepted,
-    Never,
 }
 
 #[derive(Clone, Debug)]
@@ -40,7 +39,6 @@ pub struct Transfer<'a> {
 #[derive(Clone, Debug)]
 pub struct Done {
     pub received: usize,
-    pub elapsed: Duration,
     /// What the sender's socket ran at the end.
     pub client_cc: String,
     pub server_cc: String,
@@ -105,7 +103,6 @@ impl Transfer<'_> {
                 }
                 (received, running(&stream))
             });
-            let begun = Instant::now();
             let fd = client.run(|| tcp(self.server));
             choose(&fd, self.client_cc);
             connect(fd.as_raw_fd(), &address).expect("connect");
@@ -131,7 +128,6 @@ impl Transfer<'_> {
             let _ = stream.read(&mut [0; 1]);
             Done {
                 received,
-                elapsed: begun.elapsed(),
                 client_cc,
                 server_cc,
             }

@@ -1,7 +1,5 @@
 //! A host whose network is the test: it says what arrives and how much is taken.
 
-#![allow(dead_code)] // Each test binary uses its own part.
-
 pub mod open;
 
 use std::collections::{BTreeMap, VecDeque};

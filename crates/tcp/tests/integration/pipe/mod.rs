@@ -1,8 +1,6 @@
 //! Two connections and a path between them that loses, delays, duplicates and
 //! marks packets as it is configured.
 
-#![allow(dead_code)]
-
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
