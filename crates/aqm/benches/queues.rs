@@ -61,6 +61,7 @@ const QUEUES: &[&str] = &[
     "sfq",
     "prio",
     "drr class a dscp 1 class b",
+    "bearers bearer a dscp 1 qci 7 bearer b",
     "fq",
     "fq maxrate 900Mbit",
     "htb class a rate 10Gbit burst 1Mb cburst 1Mb",

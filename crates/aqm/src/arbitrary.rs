@@ -100,6 +100,18 @@ const GRAMMARS: &[Grammar] = &[
         ],
     ),
     (
+        "bearers",
+        "bearer a",
+        &[
+            &["qci 5", "qci 70"],
+            &["queue (pfifo limit 5)", "queue (codel ecn)"],
+            &[
+                "bearer b dscp 46,34 qci 7",
+                "bearer x dscp 0 queue (bearers bearer y)",
+            ],
+        ],
+    ),
+    (
         "fq",
         "",
         &[

@@ -95,6 +95,9 @@ impl fmt::Display for Dscps {
 
 /// What a class of any queue is.
 pub(crate) trait Class: PartialEq {
+    /// The word before its name.
+    const WORD: &'static str;
+
     /// One that is only named.
     fn named(name: &str) -> Self;
     /// Its name.
@@ -135,13 +138,14 @@ pub(crate) fn is_name(text: &str) -> bool {
 ///
 /// # Errors
 /// When none was.
-pub(crate) fn current<'a, C>(
+pub(crate) fn current<'a, C: Class>(
     classes: &'a mut [C],
     current: Option<usize>,
     key: Word<'_>,
 ) -> Result<&'a mut C, WordError> {
     let class = current.and_then(|index| classes.get_mut(index));
-    class.ok_or_else(|| key.refused("`class` and its name before what belongs to it"))
+    let allowed = || format!("`{}` and its name before what belongs to it", C::WORD);
+    class.ok_or_else(|| key.refused(allowed()))
 }
 
 /// Checks the classes that `line` names: each once, DSCPs of one class alone, and one class for
@@ -156,7 +160,7 @@ pub(crate) fn check<'a, C: Class + 'a>(
     let mut words = Words::new(line);
     let mut names: Vec<&str> = Vec::new();
     while let Some(word) = words.take() {
-        let named = words.peek().filter(|_| word.text == "class");
+        let named = words.peek().filter(|_| word.text == C::WORD);
         if let Some(name) = named.filter(|name| names.contains(&name.text)) {
             return Err(name.repeated());
         }
@@ -165,7 +169,7 @@ pub(crate) fn check<'a, C: Class + 'a>(
     let mut taken = Vec::new();
     for dscp in classes.clone().filter_map(|c| c.dscps()).flat_map(|d| &d.0) {
         if taken.contains(dscp) {
-            let found = format!("DSCP {dscp} of two classes");
+            let found = format!("DSCP {dscp} of two {}", plural(C::WORD));
             return Err(WordError::new(
                 place_of(line, "dscp"),
                 found,
@@ -178,10 +182,17 @@ pub(crate) fn check<'a, C: Class + 'a>(
         1 => Ok(()),
         n => Err(WordError::new(
             line.len()..line.len(),
-            format!("{n} classes without `dscp`"),
-            "one class without `dscp`, for what no other class takes",
+            format!("{n} {} without `dscp`", plural(C::WORD)),
+            format!(
+                "one {0} without `dscp`, for what no other {0} takes",
+                C::WORD
+            ),
         )),
     }
+}
+
+fn plural(word: &str) -> String {
+    format!("{word}{}", if word.ends_with('s') { "es" } else { "s" })
 }
 
 /// The class of each DSCP, as a place in a list of them.

@@ -51,6 +51,8 @@ impl fmt::Display for DrrClass {
 }
 
 impl Class for DrrClass {
+    const WORD: &'static str = "class";
+
     fn named(name: &str) -> Self {
         Self {
             name: name.to_owned(),

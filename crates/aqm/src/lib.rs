@@ -33,10 +33,12 @@
 //! | `htb` | [`htb`] | Linux v6.17 |
 //! | `tbf` | [`tbf`] | Linux v6.17 |
 //! | `dualq` | [`dualq`] | MAMI D2.2 (2018); mami-project/ns3-aqm-l4s |
+//! | `bearers` | [`bearers`] | 3GPP TS 23.203, TS 23.401, TS 36.321 |
 //! | `cnq_codel_af` | [`cnq`] | draft-morton-tsvwg-codel-approx-fair-01 and -cheap-nasty-queueing; chromi/sce |
 
 #![forbid(unsafe_code)]
 
+pub mod bearers;
 pub mod cake;
 pub mod classes;
 pub mod cnq;
@@ -74,6 +76,7 @@ mod waiting;
 pub use flows::FlowHash;
 pub use link_facts::LinkFacts;
 
+use bearers::{Bearers, BearersConfig};
 use cake::{Cake, CakeConfig};
 use cnq::{Cnq, CnqConfig};
 use cobalt::{CobaltConfig, CobaltQueue};
@@ -130,6 +133,8 @@ queues! {
     "tbf" => Tbf(TbfConfig), Tbf::new;
     /// Dual queue of the MAMI project's fixed-link study: coupled PI2, PIE and CRED, LoLa.
     "dualq" => DualQ(DualQConfig), DualQ::new;
+    /// Bearers of a mobile terminal, by the priority of their QCI.
+    "bearers" => Bearers(BearersConfig), Bearers::new;
     /// Cheap nasty queue under CoDel with approximate fairness.
     "cnq_codel_af" => CnqCodelAf(CnqConfig), Cnq::new;
 }

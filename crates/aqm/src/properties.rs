@@ -39,6 +39,8 @@ const QUEUES: &[&str] = &[
     "prio bands 2 priomap 0 0 0 0 0 0 0 band 1 queue (pfifo limit 5)",
     "drr class a queue (pfifo limit 10)",
     "drr class a dscp 1 class b quantum 300 queue (fq_codel flows 2 target 1ms interval 5ms)",
+    "bearers bearer a",
+    "bearers bearer a dscp 1 qci 7 queue (codel target 1ms) bearer b queue (bfifo limit 9kb)",
     "fq",
     "fq maxrate 2Mbit quantum 300 initial_quantum 700 flow_limit 5 orphan_mask 3",
     "fq limit 20 maxrate 500Kbit",
@@ -122,7 +124,7 @@ fn drain(bench: &mut Bench, mut now: Instant) -> Vec<Taken> {
 fn change_of(words: &str, limit: u32) -> Option<String> {
     Some(match words.split(' ').next().unwrap_or_default() {
         "red" | "bfifo" => format!("limit {}", 30_000 + limit),
-        "sfq" => return None,
+        "sfq" | "bearers" => return None,
         "prio" => "priomap 0 1".to_owned(),
         "drr" => format!("class a quantum {}", 100 * limit),
         "tbf" => format!("rate {limit}Kbit"),

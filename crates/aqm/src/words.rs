@@ -240,7 +240,7 @@ fn word() -> impl Strategy<Value = String> {
             "pfifo", "bfifo", "codel", "fq_codel", "pie", "red", "dualpi2", "cnq_codel_af",
             "prio", "sfq", "tbf", "drr", "htb", "fq", "bands", "priomap", "band", "queue", "(pfifo)",
             "(codel", "limit)", "perturb", "divisor", "depth", "headdrop", "rate", "latency",
-            "peakrate", "class", "dscp", "ceil", "cburst", "parent", "prio", "default", "maxrate",
+            "peakrate", "bearers", "bearer", "qci", "class", "dscp", "ceil", "cburst", "parent", "prio", "default", "maxrate",
             "fq_pie", "pi2", "dualq", "aqm", "cred", "shift", "wrr", "1:2", "ecn_prob", "conext-2016", "limit", "flows", "target", "interval", "quantum", "ecn", "noecn", "ce_threshold",
             "ce_threshold_selector", "memory_limit", "drop_batch", "tupdate", "alpha", "beta",
             "bytemode", "dq_rate_estimator", "min", "max", "avpkt", "burst", "adaptive",
@@ -282,6 +282,7 @@ proptest! {
             "cake", "cake bandwidth 20mbit", "cobalt",
             "fq_pie", "pi2", "dualq", "dualq aqm red", "prio", "sfq",
             "tbf rate 1Mbit burst 2000 limit 3000", "drr class a", "htb class a rate 1Mbit", "fq",
+            "bearers bearer a",
         ]),
         words in proptest::collection::vec(word(), 0..8),
     ) {
@@ -377,6 +378,7 @@ fn before(kind: &str) -> &'static str {
         "red" => "limit 400000 avpkt 1000",
         "tbf" => "rate 1Mbit burst 2000 limit 3000",
         "drr" => "class a",
+        "bearers" => "bearer a",
         "htb" => "class a rate 1Mbit",
         _ => "",
     }

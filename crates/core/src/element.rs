@@ -33,6 +33,19 @@ pub struct ElementCounters {
     pub marked: u64,
 }
 
+impl std::iter::Sum for ElementCounters {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |sum, one| Self {
+            packets_in: sum.packets_in + one.packets_in,
+            bytes_in: sum.bytes_in + one.bytes_in,
+            packets_out: sum.packets_out + one.packets_out,
+            bytes_out: sum.bytes_out + one.bytes_out,
+            dropped: sum.dropped + one.dropped,
+            marked: sum.marked + one.marked,
+        })
+    }
+}
+
 /// A change of an element's parameters while the run goes on: the element's
 /// own words, as in a scenario file.
 #[derive(Clone, Debug, PartialEq, Eq)]

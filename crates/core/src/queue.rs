@@ -86,6 +86,12 @@ pub trait Queue: Send {
     /// empty.
     fn next_dequeue(&self, now: Instant) -> Option<Instant>;
 
+    /// Whether a packet that waits goes before `begun`, one of this queue of which a part has been
+    /// sent, where a medium sends packets in segments.
+    fn overtakes(&self, _begun: &Packet) -> bool {
+        false
+    }
+
     /// When the queue's own clock (PI's update, RED's adaptation) wants a
     /// call of [`tick`](Self::tick); `None` if it has none.
     fn next_tick(&self) -> Option<Instant> {

@@ -104,6 +104,8 @@ pub struct LimitedLink<'a> {
     pub overhead: u32,
     /// The queue in front of it.
     pub queue: &'a QueueSpec,
+    /// Whether others take of the rate, so that it may be full while it is little used.
+    pub shared: bool,
 }
 
 /// Which rate a link has.
@@ -171,6 +173,7 @@ mod tests {
             "nat" => "nat",
             "tunnel" => "tunnel wireguard",
             "switch" => "switch buffer 1mb",
+            "cell" => "cell blocks 6 cqi 15",
             "tap" => "tap mid",
             _ => panic!("{kind} has no example here"),
         }

@@ -18,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 mod by;
+mod cell;
 mod chain;
 mod codepoint;
 mod kind;
@@ -49,6 +50,7 @@ pub mod wakes;
 mod wifi;
 
 pub use by::{ByClass, ByKey, BySpec, FieldClassifier};
+pub use cell::{Cell, CellSpec, Distance, Scheduler};
 pub use codepoint::{Dscp, EcnWord};
 pub use kind::{Facts, LimitedLink, LinkRate, NamesFile, Reports};
 pub use mmb::MmbSpec;
@@ -96,6 +98,8 @@ elements! {
     "tunnel" => Tunnel(TunnelSpec);
     /// A node whose ports share one buffer.
     "switch" => Switch(SwitchSpec);
+    /// A base station that shares resource blocks among terminals, a port each.
+    "cell" => Cell(CellSpec);
     /// An observation point.
     "tap" => Tap(TapSpec);
 }

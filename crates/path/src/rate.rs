@@ -152,6 +152,7 @@ impl Kind for RateSpec {
                 ),
                 overhead: self.overhead,
                 queue: &self.queue,
+                shared: false,
             }),
             holds_back: true,
             two_way: false,

@@ -321,15 +321,7 @@ impl Element for Switch {
     }
 
     fn counters(&self) -> ElementCounters {
-        let ports = self.ports.iter().map(Outgoing::counters);
-        ports.fold(ElementCounters::default(), |sum, port| ElementCounters {
-            packets_in: sum.packets_in + port.packets_in,
-            bytes_in: sum.bytes_in + port.bytes_in,
-            packets_out: sum.packets_out + port.packets_out,
-            bytes_out: sum.bytes_out + port.bytes_out,
-            dropped: sum.dropped + port.dropped,
-            marked: sum.marked + port.marked,
-        })
+        self.ports.iter().map(Outgoing::counters).sum()
     }
 
     fn port_counters(&self, port: Port) -> ElementCounters {

@@ -10,7 +10,7 @@ use narrows_units::{Duration, Instant};
 use narrows_wire::{IpFields, UdpFields, ip};
 
 use crate::ElementSpec;
-use crate::site::Site;
+use crate::site::{PortSite, Site};
 
 /// What a test wants to know of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +58,8 @@ pub struct Bench {
     pub left: Vec<(u64, Instant, u8)>,
     /// What each of them held, without its tail of zeros.
     pub contents: Vec<Vec<u8>>,
+    /// By which port each of them left.
+    pub by: Vec<Port>,
     sent: Vec<(Port, Box<Packet>)>,
     next: u64,
 }
@@ -90,12 +92,45 @@ impl Bench {
     }
 
     pub fn with(spec: &ElementSpec, seed: u64) -> Self {
+        Self::around(spec.build(&site(seed)))
+    }
+
+    /// A node with a port for each of `ports`, which say what it has of its own.
+    pub fn node(words: &str, ports: &[&str]) -> Self {
+        let spec = ElementSpec::parse(words).unwrap_or_else(|e| panic!("{words}: {e}"));
+        let specs: Vec<_> = ports
+            .iter()
+            .map(|own| {
+                let own = format!("{} {own}", spec.kind());
+                spec.overlaid(&own).unwrap_or_else(|e| panic!("{own}: {e}"))
+            })
+            .collect();
+        let names: Vec<_> = (0..ports.len()).map(|i| format!("port {i}")).collect();
+        let sites: Vec<_> = (0..ports.len())
+            .map(|i| PortSite {
+                site: Site {
+                    entity: EntityId(i as u32),
+                    name: &names[i],
+                    ..site(1)
+                },
+                spec: &specs[i],
+            })
+            .collect();
+        let first = sites[0].site;
+        Self::around(spec.build(&Site {
+            ports: &sites,
+            ..first
+        }))
+    }
+
+    fn around(element: Box<dyn Element>) -> Self {
         Self {
-            element: spec.build(&site(seed)),
+            element,
             pool: PacketPool::new(),
             record: Record::default(),
             left: Vec::new(),
             contents: Vec::new(),
+            by: Vec::new(),
             sent: Vec::new(),
             next: 0,
         }
@@ -104,6 +139,11 @@ impl Bench {
     /// Offers an IPv4 packet of `len` bytes at `now`, after everything due
     /// until then; returns its number.
     pub fn offer(&mut self, now: Instant, len: u32, class: u8) -> u64 {
+        self.offer_to(now, 0, len, class)
+    }
+
+    /// The same at a node, by `port`.
+    pub fn offer_to(&mut self, now: Instant, port: Port, len: u32, class: u8) -> u64 {
         self.run_until(now);
         let mut packet = self.pool.take(now, None);
         let address = |last| IpAddr::V4(Ipv4Addr::new(10, 0, 0, last));
@@ -120,7 +160,7 @@ impl Bench {
         // The number travels as the birth time, which no element rewrites.
         packet.born = Instant::from_nanos(self.next);
         self.next += 1;
-        self.call(now, |element, out| element.push(now, 0, packet, out));
+        self.call(now, |element, out| element.push(now, port, packet, out));
         self.next - 1
     }
 
@@ -146,7 +186,8 @@ impl Bench {
             sent: &mut self.sent,
         };
         f(self.element.as_mut(), &mut out);
-        for (_, packet) in self.sent.drain(..) {
+        for (port, packet) in self.sent.drain(..) {
+            self.by.push(port);
             let class = ip::traffic_class(&packet.bytes);
             self.left.push((packet.born.as_nanos(), now, class));
             self.contents.push(packet.bytes.clone());

@@ -259,6 +259,7 @@ impl Kind for TraceSpec {
                 rate: LinkRate::Recorded(&self.recording),
                 overhead: self.overhead(),
                 queue: &self.queue,
+                shared: false,
             }),
             holds_back: true,
             two_way: false,

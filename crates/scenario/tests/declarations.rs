@@ -24,6 +24,7 @@ fn needed(kind: &str) -> &'static [(&'static str, &'static str)] {
             ("mtu", "2000"),
         ],
         "drr" => &[("class", "a")],
+        "bearers" => &[("bearer", "a")],
         "htb" => &[("class", "a"), ("rate", "1Mbit")],
         "rate" => &[("", "1Mbit")],
         "rate trace" | "netem trace" => &[("", "a.csv")],
@@ -34,6 +35,7 @@ fn needed(kind: &str) -> &'static [(&'static str, &'static str)] {
         "mtu" => &[("", "1400")],
         "tunnel" => &[("", "wireguard")],
         "switch" => &[("buffer", "1mb"), ("rate", "1Mbit")],
+        "cell" => &[("blocks", "6"), ("cqi", "7")],
         _ => &[],
     }
 }
@@ -65,7 +67,7 @@ fn line(declared: &Declared, parameter: &Parameter, value: &str) -> (String, usi
     });
     // What has no name comes first, a class before what it has, and the rate of a switch last.
     let (after, before): (Vec<_>, Vec<_>) = others.partition(|(other, _)| {
-        positional || named == "class" || (kind, *other) == ("switch", "rate")
+        positional || matches!(&*named, "class" | "bearer") || (kind, *other) == ("switch", "rate")
     });
     let each = |(name, value): &&(&str, &str)| format!("{name} {value}").trim().to_owned();
     let mut words = vec![kind.to_owned()];

@@ -89,6 +89,8 @@ impl fmt::Display for HtbClass {
 }
 
 impl Class for HtbClass {
+    const WORD: &'static str = "class";
+
     fn named(name: &str) -> Self {
         Self {
             name: name.to_owned(),

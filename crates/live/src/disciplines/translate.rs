@@ -135,6 +135,7 @@ pub(crate) fn translate(
         | ElementSpec::Nat(_)
         | ElementSpec::Tunnel(_)
         | ElementSpec::Switch(_)
+        | ElementSpec::Cell(_)
         | ElementSpec::Tap(_)) => Err(format!(
             "`{}` is no queueing discipline; `rate …` and `netem …` are",
             other.kind()
@@ -192,7 +193,8 @@ pub(super) fn queue(spec: &QueueSpec, mtu: u32) -> Result<Discipline, String> {
         QueueSpec::Tbf(config) => schedulers::tbf(config),
         QueueSpec::Drr(_) => Discipline::attributes("drr", Options::default()),
         QueueSpec::Htb(config) => tree::htb(config),
-        other @ (QueueSpec::CnqCodelAf(_)
+        other @ (QueueSpec::Bearers(_)
+        | QueueSpec::CnqCodelAf(_)
         | QueueSpec::Cobalt(_)
         | QueueSpec::Pi2(_)
         | QueueSpec::DualQ(_)) => {

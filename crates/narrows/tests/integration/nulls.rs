@@ -136,3 +136,42 @@ fn cubic_harms_no_service_and_short_flows_less() {
         &["harm"],
     );
 }
+
+#[test]
+fn a_mark_that_no_bearer_heeds_changes_nothing() {
+    for (name, cells, edit, id) in [
+        (
+            "mami/bearers-honest",
+            "audio/*",
+            ("marked   = { dscp = 46 }", "marked   = { dscp = 0 }"),
+            "audio",
+        ),
+        (
+            "mami/bearers-cheat",
+            "*",
+            ("cheating = { dscp = 46 }", "cheating = { dscp = 0 }"),
+            "liar",
+        ),
+        (
+            "mami/bearers-many",
+            "*",
+            (
+                "half = { low = 46, high = 0 }",
+                "half = { low = 0, high = 0 }",
+            ),
+            "marked",
+        ),
+    ] {
+        needs(name, &[cells], edit, &[id]);
+    }
+}
+
+#[test]
+fn the_best_channel_alone_is_no_fair_share() {
+    needs(
+        "cell/scheduler",
+        &["*"],
+        ("{ rule = \"pf\" }", "{ rule = \"max-rate\" }"),
+        &["pf"],
+    );
+}

@@ -294,6 +294,7 @@ impl Kind for WifiSpec {
                 rate: LinkRate::Recorded(&self.recording),
                 overhead: 0,
                 queue: &self.queue,
+                shared: self.stations > 0,
             }),
             holds_back: true,
             two_way: false,

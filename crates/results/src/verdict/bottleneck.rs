@@ -121,7 +121,10 @@ pub(super) fn judge(found: &mut Findings, plan: &Plan, routes: &Routes, summary:
         let Some(first) = meant.iter().min_by_key(|r| r.lowest) else {
             continue;
         };
-        let idle = |r: &&Rated<'_>| summary.queue(&r.element.name).is_none_or(is_idle);
+        let idle = |r: &&Rated<'_>| {
+            let queue = summary.queue(&r.element.name);
+            queue.is_none_or(|queue| is_idle(queue, is_shared(r)))
+        };
         if meant.iter().all(idle) {
             idle_bottleneck(found, plan, summary, &first.element.name);
         } else {
@@ -197,7 +200,14 @@ fn idle_bottleneck(found: &mut Findings, plan: &Plan, summary: &RunSummary, name
     found.distrust("idle-bottleneck", name, line);
 }
 
-fn is_idle(queue: &QueueSummary) -> bool {
+fn is_shared(rated: &Rated<'_>) -> bool {
+    let link = rated.element.spec.facts().link;
+    link.is_some_and(|link| link.shared)
+}
+
+/// Whether packets hardly waited at a link, and it had time to spare; of one that is shared what
+/// others took is not known.
+fn is_idle(queue: &QueueSummary, shared: bool) -> bool {
     let Some(sojourn) = &queue.sojourn_ms else {
         return true;
     };
@@ -206,8 +216,11 @@ fn is_idle(queue: &QueueSummary) -> bool {
     };
     let mean_bits = queue.wire_bytes as f64 * 8.0 / queue.packets.max(1) as f64;
     let packet_ms = mean_bits / (rate * 1e3);
-    utilisation < UNUSED_UTILISATION
-        || utilisation < IDLE_UTILISATION && sojourn.p99 < IDLE_PACKETS * packet_ms
+    let hardly_waited = sojourn.p99 < IDLE_PACKETS * packet_ms;
+    if shared {
+        return hardly_waited;
+    }
+    utilisation < UNUSED_UTILISATION || utilisation < IDLE_UTILISATION && hardly_waited
 }
 
 /// A flow that sends for as long as it may and is left with next to nothing by what else goes
@@ -219,7 +232,9 @@ fn starved(
     sharing: &BTreeMap<&str, u64>,
     (from, to): (Instant, Instant),
 ) {
-    if YIELDING.contains(&facts.transport.control_name()) || flow.bytes == 0 {
+    // What others take of a shared link is not known, and so no equal share.
+    let shared = rated.iter().any(is_shared);
+    if YIELDING.contains(&facts.transport.control_name()) || flow.bytes == 0 || shared {
         return;
     }
     let seconds = to.since(from).as_secs_f64();

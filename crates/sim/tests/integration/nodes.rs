@@ -112,3 +112,53 @@ fn a_plan_with_a_node_is_written_as_it_was_read() {
     let again = narrows_scenario::Draft::read("again.toml", written.as_bytes()).unwrap();
     assert_eq!(again.check().unwrap(), first);
 }
+
+/// One host that sends more to each terminal than the cell can carry; the rates that arrive, in
+/// Mbit/s of IP.
+fn terminals(scheduler: &str) -> Vec<f64> {
+    let link = |name: &str, cqi: u8| {
+        format!(
+            "[[link]]\nname = \"{name}\"\nends = [\"cell\", \"{name}\"]\nup = [\"cell: cell cqi {cqi}\"]\n"
+        )
+    };
+    let flow = |to: &str| {
+        format!(
+            "[[flow]]\nname = \"{to}\"\nfrom = \"server\"\nto = \"{to}\"\ntraffic = \"cbr rate 30Mbit size 500\"\nstart = \"0s\"\n"
+        )
+    };
+    let toml = format!(
+        "duration = \"10s\"\nmeasure = \"1s..9s\"\n[[router]]\nname = \"cell\"\n\
+         is = \"cell blocks 25 scheduler {scheduler}\"\n[[link]]\nname = \"core\"\n\
+         ends = [\"server\", \"cell\"]\nup = [\"netem delay 5ms\"]\n{}{}{}{}{}{}",
+        link("near", 15),
+        link("walker", 10),
+        link("edge", 4),
+        flow("near"),
+        flow("walker"),
+        flow("edge"),
+    );
+    let outcome = run(&plan(&toml), 1, &mut Record::default());
+    conserves(&outcome);
+    let name = |entity: EntityId| outcome.names[entity.0 as usize].clone();
+    let ports = outcome.elements.iter();
+    let radio = ports.filter(|e| name(e.element).ends_with("/up/cell"));
+    radio
+        .map(|e| e.counters.bytes_out as f64 * 8.0 / 10.0 / 1e6)
+        .collect()
+}
+
+#[test]
+fn terminals_share_a_cell_as_their_channels_and_the_scheduler_say() {
+    // Bits of a block and millisecond at CQI 15, 10 and 4, of which there are 25.
+    let alone = [733, 360, 79].map(|bits| f64::from(25 * bits / 8 * 8) / 1e3);
+    for (scheduler, within) in [("pf", 0.02), ("rr", 0.04)] {
+        let rates = terminals(scheduler);
+        for (rate, alone) in rates.iter().zip(alone) {
+            let share = rate / alone * 3.0;
+            assert!((share - 1.0).abs() < within, "{scheduler}: {rates:?}");
+        }
+    }
+    let best = terminals("max-rate");
+    assert!(best[0] > 0.99 * alone[0], "{best:?}");
+    assert!(best[1..].iter().all(|rate| *rate < 0.01), "{best:?}");
+}
