@@ -1,4 +1,5 @@
-//! Many runs: the matrix of a campaign with its judging, both engines held
+//! Many runs: the matrix of a campaign with its judging, on one machine or in shards on several,
+//! both engines held
 //! against each other, and two results side by side.
 //!
 //! ```
@@ -18,4 +19,7 @@ mod pool;
 
 pub use compare::{CompareOptions, compare};
 pub use diff::{Diff, diff};
-pub use matrix::{CampaignOptions, Cells, THIN_INTERVALS, Use, run_campaign};
+pub use matrix::{
+    CampaignOptions, Cells, Costs, Division, FailedRun, Merged, Part, Shard, ShardDone,
+    THIN_INTERVALS, Use, merge_campaign, run_campaign, run_shard,
+};

@@ -1,6 +1,7 @@
 //! The command line.
 
 mod by;
+mod campaign;
 #[cfg(test)]
 mod guide;
 mod kernel;
@@ -22,6 +23,7 @@ use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use crate::completion;
 
 pub use by::By;
+pub use campaign::{Campaign, CampaignRuns, Merge, ShardWord};
 pub use kernel::{Kernel, KernelBuild, KernelCommand, KernelList, KernelRemove};
 pub use link::PathElements;
 pub use mmb::Mmb;
@@ -164,48 +166,6 @@ pub struct Run {
     pub seed: Option<u64>,
     /// Set a value by name: flow/cubic/cc=reno, duration=10s,
     /// link/access/up/bottleneck='rate 20Mbit queue dualpi2'
-    #[arg(long = "set", value_name = "NAME=VALUE")]
-    pub sets: Vec<String>,
-    /// The results folder, which must be empty or new [default: results/<time>-<name>]
-    #[arg(long, value_name = "DIR")]
-    pub out: Option<PathBuf>,
-    /// How to print the results
-    #[arg(long, value_enum, default_value_t)]
-    pub format: Format,
-}
-
-#[derive(Args, Debug)]
-pub struct Campaign {
-    /// A campaign's file, its name in the catalogue, or a pattern of names
-    #[arg(value_name = "FILE|NAME|GLOB", add = completing(completion::campaigns))]
-    pub name: String,
-    /// Run only cells whose names fit: '50Mbit/*/pfifo/*'; may be repeated
-    #[arg(long, value_name = "GLOB", add = completing(completion::cells))]
-    pub only: Vec<String>,
-    /// Run each cell with seeds 1 to N, live N times; figures are medians
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
-    pub seeds: Option<u64>,
-    /// Run each cell with this seed alone
-    #[arg(long, value_name = "N", conflicts_with = "seeds")]
-    pub seed: Option<u64>,
-    /// Cells at a time [default: as many as there are processors; live always one]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
-    pub jobs: Option<u32>,
-    /// Fail with status 4 if a group of cells is out of its tolerance
-    #[arg(long)]
-    pub check: bool,
-    /// Print every metric, however wide the table becomes
-    #[arg(long)]
-    pub wide: bool,
-    /// What runs it
-    #[arg(long, value_enum, default_value_t)]
-    pub engine: EngineName,
-    /// Of `--engine kernel`, which: how its id begins [default: the one that was built last]
-    #[arg(long, value_name = "ID", add = completing(completion::kernels))]
-    pub kernel: Option<String>,
-    #[command(flatten)]
-    pub store: StoreUse,
-    /// Set a value in every cell by name
     #[arg(long = "set", value_name = "NAME=VALUE")]
     pub sets: Vec<String>,
     /// The results folder, which must be empty or new [default: results/<time>-<name>]

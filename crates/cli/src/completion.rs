@@ -155,6 +155,11 @@ pub fn devices_and_any(typed: &OsStr) -> Vec<CompletionCandidate> {
     all
 }
 
+/// What `--shard` takes that is a word.
+pub fn shards(typed: &OsStr) -> Vec<CompletionCandidate> {
+    beginning(["auto"], typed)
+}
+
 /// The ids of the kernels in virtual time that were built.
 pub fn kernels(typed: &OsStr) -> Vec<CompletionCandidate> {
     let built = narrows::kernel::list().unwrap_or_default();

@@ -9,7 +9,7 @@ use crate::output::message;
 pub fn is_wanted(command: &Command) -> bool {
     match command {
         Command::Run(args) => args.engine == EngineName::Live,
-        Command::Campaign(args) => args.engine == EngineName::Live,
+        Command::Campaign(args) => args.runs.engine == EngineName::Live,
         Command::Compare(args) => args.engine == EngineName::Live,
         _ => false,
     }

@@ -105,6 +105,13 @@ impl Bar {
                 self.bar
                     .set_message(format!("{done}/{of} cells, {} left", HumanDuration(left)));
             }
+            Progress::Runs { done, of, left } => {
+                self.bar.set_length(of as u64);
+                self.bar.set_position(done as u64);
+                let left = Duration::from_secs(left.as_secs());
+                self.bar
+                    .set_message(format!("{done}/{of} runs, {} left", HumanDuration(left)));
+            }
             Progress::Note(line) => self.bar.suspend(|| message!("narrows: {line}")),
             Progress::Compared { runs, of } => {
                 self.bar.set_length(of as u64);

@@ -4,7 +4,7 @@
 //! file as that user: with the thread's user for files, setfsuid(2), so that the kernel itself
 //! sets the owner, follows links and checks rights as for that user. Only where that user may
 //! not write, root makes it, and gives away what was not there before. What existed keeps its
-//! owner. Otherwise they are the functions of [`std::fs`] of the same names.
+//! owner. Otherwise they are the functions of [`std::fs`] of the same names. [`open_regular`] reads.
 //!
 //! ```
 //! let folder = std::env::temp_dir().join(format!("narrows-files-{}", std::process::id()));
@@ -121,6 +121,33 @@ pub fn copy(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<()> {
     copied.set_permissions(source.metadata()?.permissions())
 }
 
+/// Opens the regular file `path` to read. Nothing else is waited for: a pipe that nobody writes
+/// to, a device or a link in its place is an error.
+///
+/// # Errors
+/// Those of the system, and `InvalidData` for what is no regular file.
+pub fn open_regular(path: impl AsRef<Path>) -> io::Result<File> {
+    let path = path.as_ref();
+    let not_regular = || io::Error::new(ErrorKind::InvalidData, "it is no regular file");
+    if !fs::symlink_metadata(path)?.is_file() {
+        return Err(not_regular());
+    }
+    let mut options = OpenOptions::new();
+    options.read(true);
+    #[cfg(target_os = "linux")]
+    {
+        use nix::fcntl::OFlag;
+        use std::os::unix::fs::OpenOptionsExt;
+        // Another one may have come in its place since.
+        options.custom_flags((OFlag::O_NONBLOCK | OFlag::O_NOFOLLOW).bits());
+    }
+    let file = options.open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(not_regular()),
+    }
+}
+
 /// As [`fs::create_dir`].
 ///
 /// # Errors
@@ -169,5 +196,25 @@ pub fn written_by_caller<T>(mut write: impl FnMut() -> io::Result<T>) -> io::Res
         None => write(),
         Some(Err(error)) if error.kind() == ErrorKind::PermissionDenied => write(),
         Some(done) => done,
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_regular_file_is_opened_as_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, link) = (dir.path().join("file"), dir.path().join("link"));
+        fs::write(&file, "").unwrap();
+        symlink(&file, &link).unwrap();
+        let kind = |path: &Path| open_regular(path).map(|_| ()).map_err(|e| e.kind());
+        assert_eq!(kind(&file), Ok(()));
+        for other in [link.as_path(), dir.path(), Path::new("/dev/null")] {
+            assert_eq!(kind(other), Err(ErrorKind::InvalidData), "{other:?}");
+        }
+        let nowhere = dir.path().join("nowhere");
+        assert_eq!(kind(&nowhere), Err(ErrorKind::NotFound));
     }
 }

@@ -27,8 +27,17 @@ pub enum Progress<'a> {
         /// Repetitions planned.
         of: usize,
     },
-    /// Something that people are to be told in a line.
+    /// A line for people.
     Note(&'a str),
+    /// A shard of a campaign finished a run.
+    Runs {
+        /// Runs done.
+        done: usize,
+        /// Runs of the shard.
+        of: usize,
+        /// Estimated time left.
+        left: std::time::Duration,
+    },
     /// A campaign finished a cell.
     Cells {
         /// The cell, with its figures.

@@ -7,8 +7,8 @@ use narrows_results::campaign::{
 use narrows_results::folder::Folder;
 use narrows_scenario::Campaign;
 
+use super::batch::CellDone;
 use super::judge::{checks, key_findings};
-use super::run::CellDone;
 
 /// What the campaign came to by the cells that were run.
 pub(super) fn collect(

@@ -1,28 +1,18 @@
-//! Running a campaign's cells in parallel.
+//! Running a campaign, merging one from stores, and what both have in common.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
-use std::sync::{Mutex, PoisonError};
-use std::time::{Duration as WallDuration, Instant as WallInstant};
+use std::time::Instant as WallInstant;
 
-use narrows_results::Error;
-use narrows_results::campaign::{CellResult, SeedResult};
-use narrows_results::folder::{self, CampaignFolder, FileRecord, Folder, Origin};
-use narrows_results::metric::Figures;
-use narrows_results::series;
-use narrows_results::store::Others;
-use narrows_results::verdict::Verdict;
-use narrows_results::{Engine, Progress, Watch};
-use narrows_results::{Output, RunResult, reduce_run};
-use narrows_scenario::{Campaign, Plan};
+use narrows_results::campaign::CampaignResult;
+use narrows_results::folder::{self, CampaignFolder, Folder, Origin};
+use narrows_results::store::Difference;
+use narrows_results::{Engine, Error, Output, Watch};
+use narrows_scenario::Campaign;
 use narrows_units::Duration;
 
-use super::cost::weight;
-use super::doubts::{add_absent, campaign_verdict};
+use super::batch::{Batch, FailedRun};
+use super::doubts::campaign_verdict;
 use super::gather::{collect, write_tables};
-use super::judge::metric_row;
-use super::stored::{Asked, Cells, Fetched};
-use crate::pool;
+use super::stored::{Cells, Use};
 
 /// How a campaign is run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,11 +49,29 @@ impl Default for CampaignOptions {
     }
 }
 
+impl CampaignOptions {
+    /// The seeds of each cell of `campaign`.
+    pub fn seeds_of(&self, campaign: &Campaign) -> Vec<u64> {
+        match self.seeds.as_slice() {
+            [] => campaign.seeds.clone(),
+            seeds => seeds.to_vec(),
+        }
+    }
+}
+
 /// Points of a thin series.
 pub const THIN_INTERVALS: u64 = 600;
 
-/// Least time between two writings of what a running campaign has so far.
-const CHECKPOINT: WallDuration = WallDuration::from_secs(5);
+/// A campaign that was merged.
+#[derive(Clone, Debug)]
+pub struct Merged {
+    /// Its results, in which a cell failed that lacks a run.
+    pub folder: CampaignFolder,
+    /// The runs that are in no store as they were written, cell by cell.
+    pub missing: Vec<FailedRun>,
+    /// Cells of the same names and seeds that were not taken for them, why, and how many.
+    pub near: Vec<(Difference, usize)>,
+}
 
 /// Runs all cells of `campaign` with all seeds.
 ///
@@ -71,9 +79,9 @@ const CHECKPOINT: WallDuration = WallDuration::from_secs(5);
 /// their summaries. The folder is readable at any time: `run.json` says
 /// `complete: false` until the end. What is written does not depend on the
 /// number of jobs. A cell that fails has its reason in
-/// [`CellResult::error`]; the others go on. Being cancelled is no error: the
-/// result has the cells that were done. What is in a store of [`CampaignOptions::cells`] is
-/// not run again.
+/// [`CellResult::error`](narrows_results::campaign::CellResult::error); the others go on. Being
+/// cancelled is no error: the result has the cells that were done. What is in a store of
+/// [`CampaignOptions::cells`] is not run again.
 ///
 /// # Errors
 /// When there is no cell or no seed, or results cannot be written.
@@ -83,11 +91,38 @@ pub fn run_campaign(
     options: &CampaignOptions,
     watch: &Watch<'_>,
 ) -> Result<CampaignFolder, Error> {
-    let options = &CampaignOptions {
-        seeds: match options.seeds.as_slice() {
-            [] => campaign.seeds.clone(),
-            seeds => seeds.to_vec(),
-        },
+    Ok(complete(engine, campaign, options, watch)?.folder)
+}
+
+/// Makes of the stores in [`CampaignOptions::cells`] what [`run_campaign`] would have made; runs
+/// nothing and writes to no store. Every file is held against its digest, and where several
+/// stores have a run they have to agree.
+///
+/// # Errors
+/// As [`run_campaign`], and for an engine whose runs are in no store. That runs are missing is
+/// no error: they are named.
+pub fn merge_campaign(
+    engine: &dyn Engine,
+    campaign: &Campaign,
+    options: &CampaignOptions,
+    watch: &Watch<'_>,
+) -> Result<Merged, Error> {
+    let mut options = options.clone();
+    let Some(cells) = &mut options.cells else {
+        return Err(no_store());
+    };
+    cells.how = Use::Merge;
+    complete(engine, campaign, &options, watch)
+}
+
+/// `options` with the campaign's own seeds where none are given, if all of it can be run.
+pub(super) fn checked(
+    engine: &dyn Engine,
+    campaign: &Campaign,
+    options: &CampaignOptions,
+) -> Result<CampaignOptions, Error> {
+    let options = CampaignOptions {
+        seeds: options.seeds_of(campaign),
         ..options.clone()
     };
     if campaign.cells.is_empty() || options.seeds.is_empty() {
@@ -99,6 +134,43 @@ pub fn run_campaign(
         let accepted = engine.accepts(&cell.plan);
         accepted.map_err(|error| Error::from(error).in_cell(&cell.name))?;
     }
+    Ok(options)
+}
+
+/// Refuses a campaign a run of which is not kept in `cells`.
+pub(super) fn all_are_kept(
+    engine: &dyn Engine,
+    campaign: &Campaign,
+    cells: &Cells,
+) -> Result<(), Error> {
+    let has_none = |plan| cells.key(engine, plan, 0, Duration::ZERO).is_none();
+    match campaign.cells.iter().find(|cell| has_none(&cell.plan)) {
+        Some(cell) => Err(Error::Refused(format!(
+            "runs of the engine {} are in no store of cells (the cell {}): they can be neither \
+             divided into shards nor merged",
+            engine.name(),
+            cell.name
+        ))),
+        None => Ok(()),
+    }
+}
+
+pub(super) fn no_store() -> Error {
+    Error::Refused("no store of cells is named".to_owned())
+}
+
+/// Runs or takes everything, and writes the results.
+fn complete(
+    engine: &dyn Engine,
+    campaign: &Campaign,
+    options: &CampaignOptions,
+    watch: &Watch<'_>,
+) -> Result<Merged, Error> {
+    let options = &checked(engine, campaign, options)?;
+    let merged = options.cells.as_ref().filter(|c| c.how == Use::Merge);
+    if let Some(cells) = merged {
+        all_are_kept(engine, campaign, cells)?;
+    }
     let folder = Folder::create(&options.output, &campaign.name)?;
     let mut record = folder::begin_named("campaign", engine, &campaign.name, &options.seeds);
     record.made_by(&options.origin);
@@ -106,12 +178,16 @@ pub fn run_campaign(
         folder.write_record(&record)?;
     }
     let started = WallInstant::now();
-    let batch = Batch::new(engine, campaign, options, folder.as_ref(), watch, started);
+    let batch = Batch::new(engine, campaign, options, folder.as_ref(), None, watch);
     batch.work()?;
     batch.note_taken();
 
-    let state = batch.state.into_inner().unwrap_or_else(|e| e.into_inner());
-    let result = collect(campaign, &options.seeds, &state.cells);
+    let near = match merged {
+        Some(cells) => cells.near(batch.keys_of_failed())?,
+        None => Vec::new(),
+    };
+    let (state, missing) = batch.into_state();
+    let result: CampaignResult = collect(campaign, &options.seeds, &state.cells);
     record.wall_s = started.elapsed().as_secs_f64();
     record.virtual_s = state.virtual_time.as_secs_f64();
     record.events = state.events;
@@ -128,411 +204,13 @@ pub fn run_campaign(
         record.files = files;
         folder.write_record(&record)?;
     }
-    Ok(CampaignFolder {
-        dir: folder.map(|f| f.dir().to_path_buf()).unwrap_or_default(),
-        record,
-        result,
+    Ok(Merged {
+        folder: CampaignFolder {
+            dir: folder.map(|f| f.dir().to_path_buf()).unwrap_or_default(),
+            record,
+            result,
+        },
+        missing,
+        near,
     })
-}
-
-/// A finished cell.
-pub(super) struct CellDone {
-    pub(super) result: CellResult,
-    /// All data files of its folder as one.
-    file: Option<FileRecord>,
-}
-
-/// One seed's run of a cell.
-struct SeedDone {
-    values: Vec<Option<f64>>,
-    verdict: Verdict,
-    error: Option<String>,
-    file: Option<FileRecord>,
-    /// Whether it was in a store.
-    taken: bool,
-}
-
-/// What became of a run when it was its turn.
-enum Turn {
-    Done(Box<SeedDone>),
-    /// Others have begun it and go first.
-    OfOthers,
-    Cancelled,
-}
-
-impl SeedDone {
-    /// What it says of trust; of findings that the campaign expects, those that are absent
-    /// cost it.
-    fn result(&self, expected: &[String]) -> SeedResult {
-        if self.error.is_some() {
-            return SeedResult {
-                trusted: false,
-                findings: vec!["failed".to_owned()],
-            };
-        }
-        let mut verdict = self.verdict.clone();
-        add_absent(&mut verdict, expected, &[checks_of(&self.verdict)]);
-        let mut findings = checks_of(&verdict);
-        findings.sort_unstable();
-        findings.dedup();
-        SeedResult {
-            trusted: verdict.trusted(),
-            findings,
-        }
-    }
-}
-
-/// What the workers share.
-struct State {
-    /// Seeds done, cell by cell, until the cell is complete.
-    pending: Vec<Vec<Option<SeedDone>>>,
-    cells: Vec<Option<CellDone>>,
-    weight_done: f64,
-    /// What of it was taken from a store.
-    weight_taken: f64,
-    /// Runs that were taken from a store.
-    taken: usize,
-    virtual_time: Duration,
-    events: u64,
-    packets: u64,
-    written: WallInstant,
-}
-
-struct Batch<'a> {
-    engine: &'a dyn Engine,
-    campaign: &'a Campaign,
-    options: &'a CampaignOptions,
-    folder: Option<&'a Folder>,
-    watch: &'a Watch<'a>,
-    started: WallInstant,
-    folders: Vec<String>,
-    weights: Vec<f64>,
-    state: Mutex<State>,
-}
-
-impl<'a> Batch<'a> {
-    fn new(
-        engine: &'a dyn Engine,
-        campaign: &'a Campaign,
-        options: &'a CampaignOptions,
-        folder: Option<&'a Folder>,
-        watch: &'a Watch<'a>,
-        started: WallInstant,
-    ) -> Self {
-        let cells = campaign.cells.len();
-        let seeds = options.seeds.len();
-        Self {
-            engine,
-            campaign,
-            options,
-            folder,
-            watch,
-            started,
-            folders: folders_of(campaign),
-            weights: campaign.cells.iter().map(|c| weight(&c.plan)).collect(),
-            state: Mutex::new(State {
-                pending: (0..cells)
-                    .map(|_| (0..seeds).map(|_| None).collect())
-                    .collect(),
-                cells: (0..cells).map(|_| None).collect(),
-                weight_done: 0.0,
-                weight_taken: 0.0,
-                taken: 0,
-                virtual_time: Duration::ZERO,
-                events: 0,
-                packets: 0,
-                written: started,
-            }),
-        }
-    }
-
-    /// Runs everything; ends early when cancelled.
-    fn work(&self) -> Result<(), Error> {
-        let seeds = self.options.seeds.len();
-        let jobs = match self.engine.alone() {
-            true => 1,
-            false => self.options.jobs,
-        };
-        // What others have begun comes last: by then it may be there.
-        let later = Mutex::new(Vec::new());
-        let first = |item: usize| -> Result<(), Error> {
-            if !self.run_item(item / seeds, item % seeds, Others::First)? {
-                later
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .push(item);
-            }
-            Ok(())
-        };
-        let stop = || self.watch.cancelled();
-        pool::each(self.campaign.cells.len() * seeds, jobs, stop, first)?;
-        let later = later.into_inner().unwrap_or_else(PoisonError::into_inner);
-        pool::each(later.len(), jobs, stop, |i| {
-            let item = later[i];
-            let done = self.run_item(item / seeds, item % seeds, Others::Regardless);
-            done.map(|_| ())
-        })
-    }
-
-    /// Says how much was not run, where there is a store.
-    fn note_taken(&self) {
-        let Some(cells) = &self.options.cells else {
-            return;
-        };
-        let (taken, of) = (
-            self.lock().taken,
-            self.campaign.cells.len() * self.options.seeds.len(),
-        );
-        if taken > 0 {
-            let line = format!("{taken} of {of} runs were taken from {}", cells.places());
-            (self.watch.progress)(Progress::Note(&line));
-        }
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        // A worker that panicked in a run has been caught before; the state is
-        // whole.
-        self.state.lock().unwrap_or_else(|e| e.into_inner())
-    }
-
-    /// Whether that is all for it; `false` where others have begun it and go first.
-    fn run_item(&self, cell: usize, seed: usize, others: Others) -> Result<bool, Error> {
-        let plan = &self.campaign.cells[cell].plan;
-        let run = || self.run_seed(cell, seed, others);
-        let done = match catch_unwind(AssertUnwindSafe(run)) {
-            Ok(Ok(Turn::Done(done))) => *done,
-            // Cancelled in mid-run: it leaves nothing behind.
-            Ok(Ok(Turn::Cancelled)) => return Ok(true),
-            Ok(Ok(Turn::OfOthers)) => return Ok(false),
-            Ok(Err(Error::Engine(why))) => failed_seed(self.campaign, why),
-            Ok(Err(error)) => return Err(error),
-            Err(panic) => failed_seed(self.campaign, panic_words(&*panic)),
-        };
-        let mut state = self.lock();
-        let weight = self.weights[cell] / self.options.seeds.len() as f64;
-        state.weight_done += weight;
-        if done.taken {
-            state.weight_taken += weight;
-            state.taken += 1;
-        }
-        state.virtual_time += plan.duration;
-        state.pending[cell][seed] = Some(done);
-        if state.pending[cell].iter().any(Option::is_none) {
-            return Ok(true);
-        }
-        let seeds = std::mem::take(&mut state.pending[cell]);
-        let finished = self.finish_cell(cell, seeds.into_iter().flatten().collect());
-        let done = state.cells.iter().flatten().count() + 1;
-        let elapsed = self.started.elapsed();
-        // What was taken cost nothing.
-        let all = self.weights.iter().sum::<f64>() - state.weight_taken;
-        let run = state.weight_done - state.weight_taken;
-        let left = match run > 0.0 {
-            true => elapsed.mul_f64((all / run - 1.0).max(0.0)),
-            false => WallDuration::ZERO,
-        };
-        (self.watch.progress)(Progress::Cells {
-            cell: &finished.result,
-            done,
-            of: self.campaign.cells.len(),
-            elapsed,
-            left,
-        });
-        state.cells[cell] = Some(finished);
-        if let Some(folder) = self.folder.filter(|_| state.written.elapsed() > CHECKPOINT) {
-            write_tables(
-                folder,
-                &collect(self.campaign, &self.options.seeds, &state.cells),
-            )?;
-            state.written = WallInstant::now();
-        }
-        Ok(true)
-    }
-
-    /// Runs one seed of a cell, or takes it from a store, and keeps its results.
-    fn run_seed(&self, cell: usize, seed: usize, others: Others) -> Result<Turn, Error> {
-        let plan = &self.campaign.cells[cell].plan;
-        let number = self.options.seeds[seed];
-        let cells = self.options.cells.as_ref();
-        let whole = seed == 0 && (self.folder.is_some() || cells.is_some());
-        let interval = match whole {
-            true if self.options.full_series => series::interval(plan),
-            true => series::interval_of_at_most(plan, THIN_INTERVALS),
-            false => Duration::ZERO,
-        };
-        let name = &self.folders[cell];
-        let folder = match self.folder {
-            Some(parent) => Some(Folder::at(parent.dir().join(name))?),
-            None => None,
-        };
-        let into = folder.as_ref().filter(|_| whole);
-        let run = |dir: Option<&Path>| self.run_into(plan, number, interval, dir);
-        let keyed = cells.and_then(|c| Some((c, c.key(self.engine, plan, number, interval)?)));
-        let (record, summary, taken) = match keyed {
-            Some((cells, key)) => {
-                let asked = Asked {
-                    key: &key,
-                    others,
-                    whole,
-                    into: into.map(Folder::dir),
-                    watch: self.watch,
-                };
-                let (stored, taken) = match cells.fetch(&asked, &run)? {
-                    Fetched::Run(stored, taken) => (*stored, taken),
-                    Fetched::OfOthers => return Ok(Turn::OfOthers),
-                    Fetched::Cancelled => return Ok(Turn::Cancelled),
-                };
-                let mut record = stored.record;
-                // What a scenario says of itself may have changed.
-                record.scenario = serde_json::to_value(plan).unwrap_or_default();
-                if let Some(folder) = into {
-                    folder.write_record(&record)?;
-                }
-                (record, stored.summary, taken)
-            }
-            None => {
-                let Some(mut result) = run(into.map(Folder::dir))? else {
-                    return Ok(Turn::Cancelled);
-                };
-                if let Some(folder) = into {
-                    // Cells are many: their files for Flent come when asked for.
-                    folder.write_run(&mut result, false, self.watch.cancel)?;
-                    if !result.record.complete {
-                        return Ok(Turn::Cancelled);
-                    }
-                }
-                (result.record, result.summary, false)
-            }
-        };
-        if let Some(folder) = folder.as_ref().filter(|_| !whole) {
-            folder.write_json_line(&format!("summary-seed-{number}.json"), &summary)?;
-        }
-        {
-            let mut state = self.lock();
-            state.events += record.events;
-            state.packets += record.packets;
-        }
-        let figures = Figures::of(&summary);
-        let values = self
-            .campaign
-            .evaluate(&mut |entity, column| figures.figure(entity, column));
-        let file = into.map(|_| FileRecord {
-            name: name.clone(),
-            bytes: record.files.iter().map(|f| f.bytes).sum(),
-            sha256: record.digest.clone(),
-        });
-        Ok(Turn::Done(Box::new(SeedDone {
-            values,
-            verdict: record.verdict,
-            error: None,
-            file,
-            taken,
-        })))
-    }
-
-    /// Runs `plan`, whose files in mid-run go into `dir`; `None` if cancelled.
-    fn run_into(
-        &self,
-        plan: &Plan,
-        seed: u64,
-        interval: Duration,
-        dir: Option<&Path>,
-    ) -> Result<Option<RunResult>, Error> {
-        let mut record = folder::begin(self.engine, plan, seed);
-        record.commit.clone_from(&self.options.origin.commit);
-        let started = WallInstant::now();
-        let run = reduce_run(self.engine, plan, seed, interval, self.watch, false, dir)?;
-        record.wall_s = started.elapsed().as_secs_f64();
-        Ok((!run.ended.interrupted).then(|| run.into_result(record)))
-    }
-
-    fn finish_cell(&self, cell: usize, mut seeds: Vec<SeedDone>) -> CellDone {
-        let plan = &self.campaign.cells[cell];
-        let metrics = (0..self.campaign.metrics.len())
-            .map(|m| {
-                let by_seed = seeds.iter().map(|s| s.values[m]).collect();
-                metric_row(self.campaign, plan, m, by_seed)
-            })
-            .collect();
-        let by_seed = seeds.iter().map(|s| s.result(&plan.expected)).collect();
-        let mut verdict = Verdict::default();
-        // What failed has no verdict.
-        let judged = seeds.iter().filter(|seed| seed.error.is_none());
-        let found: Vec<Vec<String>> = judged.map(|seed| checks_of(&seed.verdict)).collect();
-        for seed in &mut seeds {
-            for finding in seed.verdict.findings.drain(..) {
-                let known = |f: &narrows_results::verdict::Finding| {
-                    (&f.check, &f.entity) == (&finding.check, &finding.entity)
-                };
-                if !verdict.findings.iter().any(known) {
-                    verdict.findings.push(finding);
-                }
-            }
-        }
-        add_absent(&mut verdict, &plan.expected, &found);
-        verdict.findings.sort_by_key(|f| f.weight);
-        let file = seeds.iter_mut().find_map(|s| s.file.take());
-        CellDone {
-            result: CellResult {
-                name: plan.name.clone(),
-                at: plan.at.clone(),
-                folder: file.as_ref().map(|f| f.name.clone()).unwrap_or_default(),
-                metrics,
-                verdict,
-                by_seed,
-                error: seeds.into_iter().find_map(|s| s.error),
-            },
-            file,
-        }
-    }
-}
-
-/// The names of what was found.
-fn checks_of(verdict: &Verdict) -> Vec<String> {
-    verdict.findings.iter().map(|f| f.check.clone()).collect()
-}
-
-fn failed_seed(campaign: &Campaign, why: String) -> SeedDone {
-    SeedDone {
-        values: vec![None; campaign.metrics.len()],
-        verdict: Verdict::default(),
-        error: Some(why),
-        file: None,
-        taken: false,
-    }
-}
-
-fn panic_words(panic: &(dyn std::any::Any + Send)) -> String {
-    let words = panic
-        .downcast_ref::<&str>()
-        .map(|s| (*s).to_owned())
-        .or_else(|| panic.downcast_ref::<String>().cloned());
-    format!(
-        "the engine panicked: {}",
-        words.unwrap_or_else(|| "it did not say why".to_owned())
-    )
-}
-
-/// A folder below the campaign's for each cell: `cells/` and the cell's name,
-/// spelled for file systems and unique.
-fn folders_of(campaign: &Campaign) -> Vec<String> {
-    let mut taken = std::collections::BTreeSet::new();
-    let spell = |name: &str| {
-        let parts: Vec<String> = name.split('/').map(folder::file_name).collect();
-        format!("cells/{}", parts.join("/"))
-    };
-    campaign
-        .cells
-        .iter()
-        .map(|cell| {
-            let stem = spell(&cell.name);
-            let mut name = stem.clone();
-            let mut n = 1;
-            while !taken.insert(name.clone()) {
-                n += 1;
-                name = format!("{stem}-{n}");
-            }
-            name
-        })
-        .collect()
 }

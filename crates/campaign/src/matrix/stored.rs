@@ -1,11 +1,14 @@
 //! Runs that are taken from a store, or run into it.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use narrows_results::store::{Key, Others, Store, StoredRun, Taken};
+use narrows_results::store::{Difference, Found, Key, Others, Store, StoredRun, Taken};
 use narrows_results::{Engine, Error, Progress, RunResult, Watch};
 use narrows_scenario::Plan;
 use narrows_units::Duration;
+
+use super::run::no_store;
 
 /// Makes a run, all of whose files go to the folder if one is given; `None` if it was cancelled.
 type Make<'a> = dyn Fn(Option<&Path>) -> Result<Option<RunResult>, Error> + 'a;
@@ -21,6 +24,9 @@ pub struct Cells {
     pub stores: Vec<Store>,
     /// How they are used.
     pub how: Use,
+    /// Whether a run that cannot be kept ends the campaign. Otherwise that is noted, and the
+    /// rest is run without being kept.
+    pub must_keep: bool,
 }
 
 /// How stores are used.
@@ -44,6 +50,8 @@ pub(super) struct Asked<'a> {
     /// Where its data files go.
     pub(super) into: Option<&'a Path>,
     pub(super) watch: &'a Watch<'a>,
+    /// Whether it is kept where it has to be run.
+    pub(super) is_kept: bool,
 }
 
 /// What came of it.
@@ -53,13 +61,20 @@ pub(super) enum Fetched {
     /// Others have begun it and go first.
     OfOthers,
     Cancelled,
+    /// It is not there and shall not be kept.
+    Nothing,
+    /// It is not there and cannot be kept.
+    Lost(Error),
 }
 
 impl Cells {
-    /// Cells of one store.
+    /// Cells of one store, in which every run has to be kept.
     pub fn of(store: Store, how: Use) -> Self {
-        let stores = vec![store];
-        Self { stores, how }
+        Self {
+            stores: vec![store],
+            how,
+            must_keep: true,
+        }
     }
 
     /// The folders of the stores, in words.
@@ -80,25 +95,29 @@ impl Cells {
 
     /// Takes the run, or has it made by `run` in the folder that this is given.
     pub(super) fn fetch(&self, asked: &Asked<'_>, run: &Make<'_>) -> Result<Fetched, Error> {
+        if self.how != Use::Fresh {
+            if let Some(found) = self.take(asked)? {
+                return Ok(Fetched::Run(found, true));
+            }
+        }
+        if !asked.is_kept {
+            return Ok(Fetched::Nothing);
+        }
+        match self.make(asked, run) {
+            Err(error) if !self.must_keep && is_of_files(&error) => Ok(Fetched::Lost(error)),
+            made => made,
+        }
+    }
+
+    /// Has the run made and kept in the first store.
+    fn make(&self, asked: &Asked<'_>, run: &Make<'_>) -> Result<Fetched, Error> {
         let key = asked.key;
-        let note = |line: String| (asked.watch.progress)(Progress::Note(&line));
-        let Some(store) = self.stores.first() else {
-            return Err(Error::Refused("no store of cells is named".to_owned()));
+        let store = self.stores.first().ok_or_else(no_store)?;
+        let others = match self.how {
+            Use::Fresh => Others::Regardless,
+            Use::Resume | Use::Merge => asked.others,
         };
-        let mut made = false;
         for _ in 0..TRIES {
-            if made || self.how != Use::Fresh {
-                if let Some(found) = self.take(asked, &note)? {
-                    return Ok(Fetched::Run(found, !made));
-                }
-            }
-            if self.how == Use::Merge {
-                return Err(Error::Engine(format!("it is not in {}", self.places())));
-            }
-            let others = match self.how {
-                Use::Fresh => Others::Regardless,
-                Use::Resume | Use::Merge => asked.others,
-            };
             let Some(begun) = store.begin(key, others)? else {
                 return Ok(Fetched::OfOthers);
             };
@@ -110,9 +129,11 @@ impl Cells {
                 return Ok(Fetched::Cancelled);
             }
             if let Some(said) = store.keep(begun, key, &result)? {
-                note(said);
+                asked.note(&said);
             }
-            made = true;
+            if let Some(found) = self.take(asked)? {
+                return Ok(Fetched::Run(found, false));
+            }
         }
         Err(Error::Output {
             what: format!("{key} in {}", store.dir().display()),
@@ -120,24 +141,17 @@ impl Cells {
         })
     }
 
-    /// The run from the first store that has it whole. When merging, all that have it have to
-    /// agree.
-    fn take(
-        &self,
-        asked: &Asked<'_>,
-        note: &dyn Fn(String),
-    ) -> Result<Option<Box<StoredRun>>, Error> {
+    /// The run from the first store that has it whole. When merging, one has to have it, and all
+    /// that have it have to agree.
+    fn take(&self, asked: &Asked<'_>) -> Result<Option<Box<StoredRun>>, Error> {
         let mut found: Option<(&Store, Box<StoredRun>)> = None;
+        let mut damage = Vec::new();
         for store in &self.stores {
             let into = asked.into.filter(|_| found.is_none());
             match (store.take(asked.key, into)?, &found) {
                 (Taken::Absent, _) => {}
                 (Taken::Damaged(why), _) => {
-                    note(store.damage_in_words(asked.key, &why));
-                    // Stores that are merged are only read.
-                    if self.how != Use::Merge {
-                        store.reject(asked.key)?;
-                    }
+                    damage.push(format!("it is damaged in {}: {why}", store.dir().display()));
                 }
                 (Taken::Cell(run), None) => found = Some((store, run)),
                 (Taken::Cell(run), Some((first, before))) => {
@@ -151,6 +165,64 @@ impl Cells {
                 }
             }
         }
-        Ok(found.map(|(_, run)| run))
+        match found {
+            Some((_, run)) => {
+                for why in damage {
+                    asked.note(&format!("{}: {why}", asked.key));
+                }
+                Ok(Some(run))
+            }
+            // What comes in its place says what was damaged.
+            None if self.how != Use::Merge => Ok(None),
+            None if damage.is_empty() => {
+                Err(Error::Engine(format!("it is not in {}", self.places())))
+            }
+            None => Err(Error::Engine(damage.join("; "))),
+        }
     }
+
+    /// What cells there are of the names and seeds of `wanted` that are not taken for them, why,
+    /// and for how many of these.
+    ///
+    /// # Errors
+    /// When a store cannot be read.
+    pub(super) fn near(
+        &self,
+        wanted: impl Iterator<Item = Key>,
+    ) -> Result<Vec<(Difference, usize)>, Error> {
+        let mut wanted = wanted.peekable();
+        if wanted.peek().is_none() {
+            return Ok(Vec::new());
+        }
+        let mut there: BTreeMap<(String, u64), Vec<Key>> = BTreeMap::new();
+        for store in &self.stores {
+            for Found { key, .. } in store.survey(false)?.cells {
+                let place = (key.scenario().to_owned(), key.seed);
+                there.entry(place).or_default().push(key);
+            }
+        }
+        let mut near = BTreeMap::new();
+        for key in wanted {
+            let alike = there.get(&(key.scenario().to_owned(), key.seed));
+            let differences = alike.into_iter().flatten().filter_map(|k| key.near(k));
+            for difference in differences.collect::<BTreeSet<_>>() {
+                *near.entry(difference).or_insert(0) += 1;
+            }
+        }
+        Ok(near.into_iter().collect())
+    }
+}
+
+impl Asked<'_> {
+    fn note(&self, line: &str) {
+        (self.watch.progress)(Progress::Note(line));
+    }
+}
+
+/// Whether files are to blame, and not the run.
+fn is_of_files(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::Io { .. } | Error::Content { .. } | Error::Output { .. }
+    )
 }

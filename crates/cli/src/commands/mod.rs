@@ -18,6 +18,7 @@ mod pep;
 mod pmtud;
 mod results;
 mod run;
+mod shard;
 mod shell;
 mod store;
 pub mod words;
@@ -32,8 +33,8 @@ use narrows::results::folder::Origin;
 use narrows::{Error, Output};
 
 use crate::args::{
-    By, Campaign, Compare, Completion, Diff, EngineName, Kernel, List, Man, Mark, Mmb, Observe,
-    Pep, Plot, Pmtud, Report, Run, Shell, Show, Store,
+    By, Campaign, Compare, Completion, Diff, EngineName, Kernel, List, Man, Mark, Merge, Mmb,
+    Observe, Pep, Plot, Pmtud, Report, Run, Shell, Show, Store,
 };
 use crate::live;
 use crate::output::{message, print_json};
@@ -50,6 +51,8 @@ pub enum Command {
     Run(Run),
     /// Run a campaign's cells and set published beside measured
     Campaign(Campaign),
+    /// Make a campaign's results of the runs in stores
+    Merge(Merge),
     /// Run the same in the simulator and live, and say where the two differ
     Compare(Compare),
     /// Run a command, or a shell, behind a path of its own
@@ -97,6 +100,7 @@ pub fn run(command: Command) -> Outcome {
         Command::Show(args) => catalogue::show(&args),
         Command::Run(args) => run::run(&args),
         Command::Campaign(args) => campaign::campaign(&args),
+        Command::Merge(args) => campaign::merge(&args),
         Command::Compare(args) => compare::compare(&args),
         Command::Shell(args) => shell::shell(&args),
         Command::By(args) => by::by(&args),

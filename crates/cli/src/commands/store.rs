@@ -34,22 +34,53 @@ pub fn of_campaign(args: &StoreUse, engine: &dyn Engine) -> Result<Option<Cells>
     if args.no_store || engine.alone() {
         return Ok(None);
     }
-    let how = match args.fresh {
-        true => Use::Fresh,
-        false => Use::Resume,
-    };
     let Some(dir) = place(args.store.as_deref()) else {
         return Ok(None);
     };
-    let named = args.store.is_some() || std::env::var_os(VARIABLE).is_some();
+    let must_keep = args.store.is_some() || std::env::var_os(VARIABLE).is_some();
     match Store::open(dir, version()?) {
-        Ok(store) => Ok(Some(Cells::of(store, how))),
-        Err(error) if named => Err(error),
+        Ok(store) => Ok(Some(Cells {
+            must_keep,
+            ..Cells::of(store, how(args))
+        })),
+        Err(error) if must_keep => Err(error),
         Err(error) => {
             message!("narrows: cells are not kept, as {error}; --store names another place");
             Ok(None)
         }
     }
+}
+
+/// Where a shard keeps its runs: it leaves nothing else.
+pub fn of_shard(args: &StoreUse, engine: &dyn Engine) -> Result<Cells, Error> {
+    if engine.alone() {
+        return Err(Error::Refused(format!(
+            "runs of the engine {} measure this machine and are in no store, so that there are \
+             no shards of them",
+            engine.name()
+        )));
+    }
+    let Some(dir) = place(args.store.as_deref()) else {
+        return Err(Error::Refused(format!(
+            "a shard leaves its runs in a store, and none is named (--store DIR or {VARIABLE} \
+             names one)"
+        )));
+    };
+    Ok(Cells::of(Store::open(dir, version()?)?, how(args)))
+}
+
+fn how(args: &StoreUse) -> Use {
+    match args.fresh {
+        true => Use::Fresh,
+        false => Use::Resume,
+    }
+}
+
+/// The stores in `dirs`, which have to be there.
+pub fn named(dirs: &[PathBuf]) -> Result<Vec<Store>, Error> {
+    let version = version()?;
+    let open = |dir: &PathBuf| Store::existing(dir, version.clone());
+    dirs.iter().map(open).collect()
 }
 
 /// The version of the program as stores have it.
@@ -67,7 +98,7 @@ fn place(named: Option<&Path>) -> Option<PathBuf> {
     }
 }
 
-/// The store that is asked about; `None`, which was said, if there is none yet.
+/// The store that is asked about; `None`, after a message, if there is none yet.
 fn asked(named: Option<&Path>) -> Result<Option<Store>, Error> {
     let Some(dir) = place(named) else {
         return Err(Error::Refused(format!(
@@ -96,7 +127,15 @@ fn list(args: &StoreList) -> Outcome {
             .retain(|found| glob.matches(found.key.scenario()));
     }
     match args.format {
-        Format::Json => print_json(&survey.cells.iter().map(cell_json).collect()),
+        Format::Json => {
+            print_json(
+                &survey
+                    .cells
+                    .iter()
+                    .map(|found| cell_json(&store, found))
+                    .collect(),
+            );
+        }
         Format::Text if survey.cells.is_empty() => message!("narrows: no such cell is in it"),
         Format::Text => print(&match only {
             Some(_) => cells(&survey.cells),
@@ -107,7 +146,7 @@ fn list(args: &StoreList) -> Outcome {
     Ok(Status::Done)
 }
 
-fn cell_json(found: &Found) -> Value {
+fn cell_json(store: &Store, found: &Found) -> Value {
     let key = &found.key;
     json!({
         "name": found.name,
@@ -118,6 +157,7 @@ fn cell_json(found: &Found) -> Value {
         "kernel": key.kernel.as_ref().map(|kernel| &kernel.id),
         "summary_alone": key.series_ns == 0,
         "bytes": found.bytes,
+        "wall_s": store.wall_s(found).ok(),
         "used_utc": rfc3339(found.used),
     })
 }

@@ -3,29 +3,12 @@
 use std::fs;
 use std::path::Path;
 
-use crate::program::narrows;
+use crate::program::{campaign, narrows};
 
 /// A campaign of one short cell, which finds that its flow has `least` Mbit/s and more.
 fn write_campaign(at: &Path, name: &str, least: f64) {
-    let text = format!(
-        r#"
-version = 1
-kind = "campaign"
-name = "{name}"
-cell = "{{queue}}"
-[scenario]
-duration = "4s"
-[[scenario.link]]
-name = "access"
-ends = ["client", "server"]
-up = ["netem delay 5ms", "bottleneck: rate 5Mbit queue fq_codel"]
-down = ["netem delay 5ms"]
-[[scenario.flow]]
-name = "bulk"
-from = "client"
-to = "server"
-cc = "cubic"
-[axis.queue]
+    let rest = format!(
+        r#"[axis.queue]
 fq = {{ words = "fq_codel" }}
 [set]
 "link/access/up/bottleneck" = "rate 5Mbit queue {{words}}"
@@ -42,6 +25,7 @@ text = "the flow has its rate"
 holds = "goodput[fq] >= {least}"
 "#
     );
+    let text = campaign(name, "{queue}", "4s", &rest);
     fs::write(at.join(format!("{name}.toml")), text).expect("written");
 }
 

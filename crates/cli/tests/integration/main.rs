@@ -2,6 +2,8 @@
 
 #[cfg(target_os = "linux")]
 mod by;
+#[cfg(target_os = "linux")]
+mod cluster;
 mod collection;
 mod command_line;
 mod compiled;
@@ -61,6 +63,8 @@ mod shell;
 mod shell_names;
 #[cfg(target_os = "linux")]
 mod store;
+#[cfg(target_os = "linux")]
+mod sweep;
 mod tree;
 mod version;
 mod words_of_the_field;

@@ -2,58 +2,29 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use crate::machine_rig::text;
-use crate::program::narrows;
+use crate::program::{campaign, ended, narrows, program};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-/// The number of cells of [`campaign`].
+/// The number of cells of [`write_campaign`].
 const CELLS: usize = 12;
 
 /// Writes a campaign of cells that last so long each.
-fn campaign(at: &Path, duration: &str) {
-    let text = format!(
-        r#"
-version = 1
-kind = "campaign"
-name = "mine"
-cell = "{{rate}}"
-[scenario]
-duration = "{duration}"
-[[scenario.link]]
-name = "access"
-ends = ["client", "server"]
-up = ["netem delay 5ms", "bottleneck: rate 5Mbit queue fq_codel"]
-down = ["netem delay 5ms"]
-[[scenario.flow]]
-name = "bulk"
-from = "client"
-to = "server"
-cc = "cubic"
-[axis]
+fn write_campaign(at: &Path, duration: &str) {
+    let rest = r#"[axis]
 rate = [20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31]
 [set]
-"link/access/up/bottleneck" = "rate {{rate}}Mbit queue fq_codel"
+"link/access/up/bottleneck" = "rate {rate}Mbit queue fq_codel"
 [metric]
 goodput = "goodput_mbit of flow/bulk"
-"#
-    );
+"#;
+    let text = campaign("mine", "{rate}", duration, rest);
     fs::write(at.join("mine.toml"), text).expect("a file");
-}
-
-fn program(at: &Path, words: &[&str]) -> Command {
-    let mut program = Command::new(env!("CARGO_BIN_EXE_narrows"));
-    program
-        .current_dir(at)
-        .args(words)
-        .env("NARROWS_STORE", "")
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    program
 }
 
 fn start(at: &Path, words: &[&str]) -> Child {
@@ -97,12 +68,6 @@ fn come(at: &Path, count: usize) -> bool {
     true
 }
 
-fn ended(output: &Output, code: i32) -> String {
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(code), "{said}");
-    said
-}
-
 const INTO: [&str; 6] = ["campaign", "mine.toml", "--store", "cells", "--jobs", "1"];
 
 /// The words of a campaign over the store, with results in `out`.
@@ -111,9 +76,9 @@ fn into(out: &str) -> Vec<&str> {
 }
 
 #[test]
-fn whoever_is_killed_loses_one_cell_and_the_results_are_those_of_a_single_run() {
+fn a_kill_loses_one_cell_and_the_results_are_those_of_a_single_run() {
     let at = tempfile::tempdir().expect("a folder");
-    campaign(at.path(), "60s");
+    write_campaign(at.path(), "60s");
     let single = narrows(at.path(), &["campaign", "mine.toml", "--out", "single"]);
     ended(&single, 0);
     // Each is killed as soon as it has added some cells, at a moment that nobody chose: while
@@ -149,7 +114,7 @@ fn a_signal_leaves_no_cell_half_way_and_what_was_done_is_kept() {
     for signal in [Signal::SIGTERM, Signal::SIGINT] {
         let at = tempfile::tempdir().expect("a folder");
         // The last ones are under way when the signal comes.
-        campaign(at.path(), "60s");
+        write_campaign(at.path(), "60s");
         let child = start(at.path(), &into("cut"));
         assert!(come(at.path(), 2), "no cell is kept");
         kill(Pid::from_raw(child.id() as i32), signal).expect("it lives");
@@ -170,7 +135,7 @@ fn a_signal_leaves_no_cell_half_way_and_what_was_done_is_kept() {
 #[test]
 fn what_cannot_be_written_gets_no_name_and_ends_the_campaign() {
     let at = tempfile::tempdir().expect("a folder");
-    campaign(at.path(), "4s");
+    write_campaign(at.path(), "4s");
     // No file may grow beyond that, as on a disk that is full.
     let words = into("full").join(" ");
     let limited = Command::new("sh")
@@ -195,7 +160,7 @@ fn what_cannot_be_written_gets_no_name_and_ends_the_campaign() {
 #[test]
 fn a_store_is_listed_verified_and_pruned() {
     let at = tempfile::tempdir().expect("a folder");
-    campaign(at.path(), "4s");
+    write_campaign(at.path(), "4s");
     let store = |words: &[&str]| {
         let words = [&["store"], words, &["--store", "cells"]].concat();
         narrows(at.path(), &words)
@@ -243,7 +208,7 @@ fn a_store_is_listed_verified_and_pruned() {
 #[test]
 fn a_store_is_where_the_option_the_environment_or_the_cache_says() {
     let at = tempfile::tempdir().expect("a folder");
-    campaign(at.path(), "4s");
+    write_campaign(at.path(), "4s");
     let one = ["campaign", "mine.toml", "--only", "20"];
     let run = |more: &[&str], variable: Option<&str>, cache: &str| {
         let words = [&one[..], more].concat();

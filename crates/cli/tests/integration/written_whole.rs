@@ -163,7 +163,7 @@ fn a_full_disk_or_a_kill_leaves_no_truncated_file_that_looks_whole() {
                 complete, all,
                 "{blocks} blocks, ignored: {ignored}: {names:?}"
             );
-            // Whoever reads it is warned.
+            // A reader of it is warned.
             let read = narrows(at, &["diff", &out, "all"]);
             let said = String::from_utf8_lossy(&read.stderr);
             assert_eq!(said.contains("is not finished"), !complete, "{said}");

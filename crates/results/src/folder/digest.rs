@@ -55,7 +55,7 @@ pub(crate) fn pass(from: &mut impl Read, to: &mut dyn Write) -> Result<(u64, Str
 }
 
 /// The SHA-256 of `bytes`, in hexadecimal.
-pub(crate) fn of_bytes(bytes: &[u8]) -> String {
+pub fn of_bytes(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 

@@ -20,7 +20,7 @@ use crate::summary::RunSummary;
 use crate::verdict::Verdict;
 use narrows_engine::{Engine, Rig, VirtualKernel};
 
-pub use digest::of_all as digest_of;
+pub use digest::{of_all as digest_of, of_bytes as digest_of_bytes};
 pub use read::{open, open_run};
 pub use time::rfc3339;
 pub use whole::{Whole, write_whole};

@@ -1,7 +1,8 @@
 //! One cell on the disk: written before it has its name, and checked whenever it is read.
 
-use std::fs::{self, File, FileTimes};
-use std::io::{self, Write};
+use std::collections::BTreeSet;
+use std::fs::{self, FileTimes};
+use std::io::{self, Read, Write};
 use std::path::{Component, Path};
 use std::time::SystemTime;
 
@@ -16,6 +17,10 @@ use crate::summary::RunSummary;
 const CELL: &str = "cell.json";
 const RECORD: &str = "run.json";
 const SUMMARY: &str = "summary.json";
+
+/// Bytes that a file may have which is read into memory as a whole: far more than any has (our
+/// choice).
+const MOST_IN_MEMORY: u64 = 256 << 20;
 
 /// A run as it was taken from a store.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,7 +57,8 @@ enum Failed {
 }
 
 /// Reads the cell in `dir`, which is called `name`, and holds every file against its digest;
-/// data files are copied into the folder `into`.
+/// data files are copied into the folder `into`. Whatever is in `dir`, this ends: pipes, devices
+/// and links are damage, and of no file more is read than it is to have.
 pub(super) fn take(dir: &Path, name: &str, into: Option<&Path>) -> Result<Taken, Error> {
     let cell = match described(dir, name) {
         Ok(cell) => cell,
@@ -97,7 +103,7 @@ pub(super) fn take(dir: &Path, name: &str, into: Option<&Path>) -> Result<Taken,
     }
     let run = match damage {
         Some(why) => Err(why),
-        None => read(&record, &summary),
+        None => read(&cell, &record, &summary),
     };
     Ok(match run {
         Ok(run) => {
@@ -131,45 +137,89 @@ pub(super) fn verify(dir: &Path, name: &str) -> Result<(), String> {
 
 /// The description of the cell in `dir`, if it is of the one that is called `name`.
 fn described(dir: &Path, name: &str) -> Result<CellRecord, String> {
-    let text = fs::read(dir.join(CELL)).map_err(|e| format!("{CELL} cannot be read: {e}"))?;
-    let cell: CellRecord =
-        serde_json::from_slice(&text).map_err(|e| format!("{CELL} cannot be read: {e}"))?;
+    let unread = |e: &dyn std::fmt::Display| format!("{CELL} cannot be read: {e}");
+    if !fs::symlink_metadata(dir).map_err(|e| unread(&e))?.is_dir() {
+        return Err("it is no folder".to_owned());
+    }
+    let mut text = Vec::new();
+    let file = narrows_files::open_regular(dir.join(CELL)).map_err(|e| unread(&e))?;
+    let read = file.take(MOST_IN_MEMORY + 1).read_to_end(&mut text);
+    if read.map_err(|e| unread(&e))? as u64 > MOST_IN_MEMORY {
+        return Err(format!("{CELL} is too large"));
+    }
+    let cell: CellRecord = serde_json::from_slice(&text).map_err(|e| unread(&e))?;
     if cell.key.name() != name {
         return Err(format!("{CELL} is of another cell than its folder's name"));
     }
+    let mut names = BTreeSet::from([CELL]);
     for file in &cell.files {
         let mut parts = Path::new(&file.name).components();
         if file.name.is_empty() || !parts.all(|part| matches!(part, Component::Normal(_))) {
             return Err(format!("{CELL} names `{}`, outside its folder", file.name));
         }
+        if !names.insert(&file.name) {
+            return Err(format!("{CELL} names `{}` twice", file.name));
+        }
     }
     for name in [RECORD, SUMMARY] {
-        if !cell.files.iter().any(|file| file.name == name) {
+        let Some(file) = cell.files.iter().find(|file| file.name == name) else {
             return Err(format!("{CELL} names no {name}"));
+        };
+        if file.bytes > MOST_IN_MEMORY {
+            return Err(format!("{name} is too large"));
         }
     }
     Ok(cell)
 }
 
-fn read(record: &[u8], summary: &[u8]) -> Result<StoredRun, String> {
+/// The run of `cell`, of which these are the record and the summary.
+fn read(cell: &CellRecord, record: &[u8], summary: &[u8]) -> Result<StoredRun, String> {
     let unread = |name: &'static str| move |e: serde_json::Error| format!("{name}: {e}");
     let run = StoredRun {
         record: serde_json::from_slice(record).map_err(unread(RECORD))?,
         summary: serde_json::from_slice(summary).map_err(unread(SUMMARY))?,
     };
-    match run.record.complete {
-        true => Ok(run),
-        false => Err(format!("{RECORD} is of a run that is not complete")),
+    let RunRecord {
+        complete,
+        engine,
+        virtual_kernel,
+        seeds,
+        files,
+        digest,
+        ..
+    } = &run.record;
+    if !complete {
+        return Err(format!("{RECORD} is of a run that is not complete"));
     }
+    let key = &cell.key;
+    if (engine, virtual_kernel) != (&key.engine, &key.kernel) || *seeds != [key.seed] {
+        return Err(format!("{RECORD} is of another engine, kernel or seed"));
+    }
+    let data = cell.files.iter().filter(|file| file.name != RECORD);
+    if !data.eq(files) || *digest != digest::of_all(files) {
+        return Err(format!("{RECORD} names other files than {CELL}"));
+    }
+    Ok(run)
 }
 
 /// Passes a file on as it is read; an error at its end if it is not what was written.
 fn pass(dir: &Path, file: &FileRecord, to: &mut dyn Write) -> Result<(), Failed> {
     let unread = |e: io::Error| Failed::Damaged(format!("{} cannot be read: {e}", file.name));
-    let mut from = File::open(dir.join(&file.name)).map_err(unread)?;
-    match digest::pass(&mut from, to) {
+    let mut path = dir.to_path_buf();
+    for part in Path::new(&file.name).parent().into_iter().flatten() {
+        path.push(part);
+        if !fs::symlink_metadata(&path).map_err(unread)?.is_dir() {
+            return Err(unread(io::ErrorKind::NotADirectory.into()));
+        }
+    }
+    let from = narrows_files::open_regular(dir.join(&file.name)).map_err(unread)?;
+    let changed = || Failed::Damaged(format!("{} has changed", file.name));
+    if from.metadata().map_err(unread)?.len() != file.bytes {
+        return Err(changed());
+    }
+    match digest::pass(&mut from.take(file.bytes.saturating_add(1)), to) {
         Ok(found) if found == (file.bytes, file.sha256.clone()) => Ok(()),
-        Ok(_) => Err(Failed::Damaged(format!("{} has changed", file.name))),
+        Ok(_) => Err(changed()),
         Err(digest::Failed::Read(e)) => Err(unread(e)),
         Err(digest::Failed::Write(e)) => Err(Failed::Write(e)),
     }
@@ -193,10 +243,26 @@ impl Write for Both<'_> {
 /// Notes that the cell was used now. In a store that may only be read it cannot be.
 fn used(dir: &Path) {
     let touch = || {
-        let file = File::open(dir.join(CELL))?;
+        let file = narrows_files::open_regular(dir.join(CELL))?;
         file.set_times(FileTimes::new().set_modified(SystemTime::now()))
     };
     touch().ok();
+}
+
+/// Seconds that the run of the cell in `dir`, which is called `name`, took.
+pub(super) fn wall_s(dir: &Path, name: &str) -> Result<f64, String> {
+    let cell = described(dir, name)?;
+    let mut record = Vec::new();
+    for file in cell.files.iter().filter(|file| file.name == RECORD) {
+        match pass(dir, file, &mut record) {
+            Err(Failed::Damaged(why)) => return Err(why),
+            // A vector takes everything.
+            Ok(()) | Err(Failed::Write(_)) => {}
+        }
+    }
+    let record: RunRecord =
+        serde_json::from_slice(&record).map_err(|e| format!("{RECORD}: {e}"))?;
+    Ok(record.wall_s)
 }
 
 /// What is known of a cell without reading its data.
@@ -209,7 +275,9 @@ pub(super) struct Outline {
 /// The outline of the cell in `dir`, which is called `name`.
 pub(super) fn outline(dir: &Path, name: &str) -> Result<Outline, String> {
     let cell = described(dir, name)?;
-    let used = fs::metadata(dir.join(CELL)).and_then(|m| m.modified()).ok();
+    let used = fs::symlink_metadata(dir.join(CELL))
+        .and_then(|m| m.modified())
+        .ok();
     Ok(Outline {
         bytes: cell.files.iter().map(|file| file.bytes).sum(),
         key: cell.key,

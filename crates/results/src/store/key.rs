@@ -13,8 +13,8 @@ use crate::folder::digest;
 /// All that decides about the data of a run. Whatever reaches them belongs here.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Key {
-    /// The scenario with every default filled in, without what is only said about it and
-    /// without its own seed.
+    /// The scenario with every default filled in, without the texts about it and without its own
+    /// seed.
     plan: serde_json::Value,
     /// SHA-256, in hexadecimal, of the files that its elements name.
     files_sha256: String,
@@ -31,7 +31,7 @@ pub struct Key {
     pub series_ns: u64,
 }
 
-/// What a scenario says of itself, and what is another part of the key.
+/// Texts about a scenario, which decide nothing, and what another part of the key holds.
 const NO_PART: [&str; 3] = ["about", "source", "seed"];
 
 impl Key {
@@ -68,6 +68,57 @@ impl Key {
     /// The scenario's name, for a campaign that of its cell.
     pub fn scenario(&self) -> &str {
         self.plan["name"].as_str().unwrap_or_default()
+    }
+}
+
+/// Why a cell is not taken for another one of the same scenario's name and seed.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Difference {
+    /// It is of this version of Narrows.
+    Version(String),
+    /// It is of this engine.
+    Engine(String),
+    /// It is of the kernel in virtual time with this id.
+    Kernel(String),
+    /// Its scenario has other values, or the files that it names other contents.
+    Values,
+    /// It has its summary alone, or a series with other intervals.
+    Series,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Version(version) => write!(f, "by version {version}"),
+            Self::Engine(engine) => write!(f, "by the engine {engine}"),
+            Self::Kernel(id) => write!(f, "by the kernel {id}"),
+            Self::Values => write!(f, "with other values"),
+            Self::Series => write!(f, "without the series that is wanted"),
+        }
+    }
+}
+
+impl Key {
+    /// What makes `other` no cell of this key, the weightiest difference alone; `None` if it is
+    /// one, and for a cell of another name or seed.
+    pub fn near(&self, other: &Self) -> Option<Difference> {
+        if (self.scenario(), self.seed) != (other.scenario(), other.seed) {
+            return None;
+        }
+        let kernel = |key: &Self| key.kernel.as_ref().map(|kernel| kernel.id.clone());
+        if self.version != other.version {
+            Some(Difference::Version(other.version.clone()))
+        } else if self.engine != other.engine {
+            Some(Difference::Engine(other.engine.clone()))
+        } else if self.kernel != other.kernel {
+            Some(Difference::Kernel(kernel(other).unwrap_or_default()))
+        } else if (&self.plan, &self.files_sha256) != (&other.plan, &other.files_sha256) {
+            Some(Difference::Values)
+        } else if self.series_ns != other.series_ns {
+            Some(Difference::Series)
+        } else {
+            None
+        }
     }
 }
 

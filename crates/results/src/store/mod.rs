@@ -8,8 +8,8 @@
 //! | `v1/begun/<name>/` | a run under way, or what is left of one that was killed |
 //! | `v1/damaged/` | what was found not to be what its names and digests say |
 //!
-//! A cell is written below `begun` and gets its name by one rename, so that whoever finds it
-//! finds all of it. That a run is begun already is a hint for others, who take it last, and no
+//! A cell is written below `begun` and gets its name by one rename, so that there is all of it
+//! under its name or nothing. That a run is begun already is a hint for others, who take it last, and no
 //! lock: two that run one cell find the same, and the second one is dropped. Whatever is read
 //! is held against its digests first; what a disk lost or changed is set aside and run again.
 
@@ -30,7 +30,7 @@ use crate::Error;
 use crate::folder::{Folder, RunResult};
 
 pub use cell::StoredRun;
-pub use key::{Key, version};
+pub use key::{Difference, Key, version};
 pub use survey::{Found, Pruned, Survey, Unneeded};
 
 /// The folder of everything in this layout.
@@ -63,7 +63,7 @@ pub enum Taken {
 pub enum Others {
     /// No: it may be there soon.
     First,
-    /// Yes: whoever began it may have been killed.
+    /// Yes: the process that began it may have been killed.
     Regardless,
 }
 
@@ -195,10 +195,11 @@ impl Store {
     pub fn take(&self, key: &Key, into: Option<&Path>) -> Result<Taken, Error> {
         let name = key.name();
         let dir = self.place(&name);
-        if !dir.is_dir() {
-            return Ok(Taken::Absent);
+        match fs::symlink_metadata(&dir) {
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(Taken::Absent),
+            // What else stands there is damage, and so is what may not be read.
+            _ => cell::take(&dir, &name, into),
         }
-        cell::take(&dir, &name, into)
     }
 
     /// Begins the run of that key; `None` if another one is begun and goes first.
@@ -244,13 +245,13 @@ impl Store {
         let place = self.place(&name);
         make_folder(place.parent().unwrap_or(&self.dir))?;
         let mut said = None;
-        // Whoever else runs the same cell may put it there in between.
+        // Another process that runs the same cell may put it there in between.
         for _ in 0..3 {
             let Err(error) = fs::rename(begun.dir(), &place) else {
                 begun.kept();
                 return Ok(said);
             };
-            if !place.is_dir() {
+            if fs::symlink_metadata(&place).is_err() {
                 return Err(Error::io("create", &place)(error));
             }
             let there = cell::take(&place, &name, None)?;
@@ -271,12 +272,12 @@ impl Store {
         Ok(said)
     }
 
-    /// Sets aside what is there under that key.
+    /// Seconds that the run of a cell took.
     ///
     /// # Errors
-    /// When it cannot be renamed.
-    pub fn reject(&self, key: &Key) -> Result<(), Error> {
-        self.set_aside(&self.place(&key.name()))
+    /// What is wrong with it, in words.
+    pub fn wall_s(&self, found: &Found) -> Result<f64, String> {
+        cell::wall_s(&self.place(&found.name), &found.name)
     }
 
     /// What is said of a cell that was found damaged.

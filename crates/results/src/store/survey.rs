@@ -69,12 +69,13 @@ impl Store {
     /// When its folders cannot be read.
     pub fn survey(&self, verify: bool) -> Result<Survey, Error> {
         let mut survey = Survey {
-            begun: entries(&self.below(BEGUN))?.len(),
+            begun: folders(&self.below(BEGUN))?.len(),
             set_aside: entries(&self.below(DAMAGED))?.len(),
             ..Survey::default()
         };
         for shelf in entries(&self.dir.join(LAYOUT))? {
-            if matches!(name_of(&shelf).as_str(), BEGUN | DAMAGED) {
+            // A shelf may be on another disk.
+            if matches!(name_of(&shelf).as_str(), BEGUN | DAMAGED) || !shelf.is_dir() {
                 continue;
             }
             for dir in entries(&shelf)? {
@@ -92,7 +93,7 @@ impl Store {
                         used: outline.used.unwrap_or(SystemTime::UNIX_EPOCH),
                     }),
                     // Another process removed or set it aside meanwhile.
-                    Err(_) if !dir.is_dir() => {}
+                    Err(_) if fs::symlink_metadata(&dir).is_err() => {}
                     Err(why) => survey.damaged.push((dir, why)),
                 }
             }
@@ -154,14 +155,14 @@ impl Store {
 
 /// When something was last written in `dir`, be it a file or a folder of files.
 fn written(dir: &Path) -> SystemTime {
-    let time = |path: &Path| fs::metadata(path).and_then(|m| m.modified()).ok();
+    let time = |path: &Path| fs::symlink_metadata(path).and_then(|m| m.modified()).ok();
     let mut newest = time(dir);
     let mut folders = vec![dir.to_path_buf()];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
             let path = entry.path();
             newest = newest.max(time(&path));
-            if path.is_dir() {
+            if is_folder(&path) {
                 folders.push(path);
             }
         }
@@ -170,14 +171,30 @@ fn written(dir: &Path) -> SystemTime {
 }
 
 fn remove(dir: &Path) -> Result<(), Error> {
-    match fs::remove_dir_all(dir) {
+    let removed = match is_folder(dir) {
+        true => fs::remove_dir_all(dir),
+        false => fs::remove_file(dir),
+    };
+    match removed {
         // Another process was faster.
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
         removed => removed.map_err(Error::io("remove", dir)),
     }
 }
 
-/// The folders in `dir`, in the order of their names; none where it is not there.
+/// Whether `path` is a folder, and no link to one.
+fn is_folder(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|found| found.is_dir())
+}
+
+/// The folders among the [`entries`] of `dir`.
+fn folders(dir: &Path) -> Result<Vec<PathBuf>, Error> {
+    let mut entries = entries(dir)?;
+    entries.retain(|path| is_folder(path));
+    Ok(entries)
+}
+
+/// What is in `dir`, in the order of names; nothing where it is not there.
 fn entries(dir: &Path) -> Result<Vec<PathBuf>, Error> {
     let read = match fs::read_dir(dir) {
         Ok(read) => read,
@@ -186,7 +203,6 @@ fn entries(dir: &Path) -> Result<Vec<PathBuf>, Error> {
     };
     let paths: std::io::Result<Vec<PathBuf>> = read.map(|entry| Ok(entry?.path())).collect();
     let mut paths = paths.map_err(Error::io("read", dir))?;
-    paths.retain(|path| path.is_dir());
     paths.sort();
     Ok(paths)
 }

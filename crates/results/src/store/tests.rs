@@ -89,6 +89,8 @@ fn result(points: u64) -> RunResult {
         record: RunRecord {
             format: crate::folder::FORMAT,
             kind: "run".to_owned(),
+            engine: "sim".to_owned(),
+            seeds: vec![1],
             complete: true,
             wall_s: 0.123_456_789,
             ..RunRecord::default()
@@ -104,6 +106,7 @@ fn result(points: u64) -> RunResult {
 fn kept(store: &Store, key: &Key, points: u64) -> (Option<String>, RunResult) {
     let begun = store.begin(key, Others::Regardless).unwrap().unwrap();
     let mut result = result(points);
+    result.record.seeds = vec![key.seed];
     let extra = begun.dir().join("captures");
     narrows_files::create_dir(&extra).unwrap();
     narrows_files::write(extra.join("a.pcapng"), b"packets").unwrap();
@@ -344,7 +347,7 @@ fn of_two_that_run_one_cell_the_first_one_s_is_kept() {
 }
 
 #[test]
-fn whoever_begins_a_cell_as_soon_as_another_was_kept_is_left_alone() {
+fn a_cell_that_is_begun_as_soon_as_another_was_kept_is_left_alone() {
     let (_dir, store) = new_store();
     let key = key(&store, 1);
     let first = store.begin(&key, Others::First).unwrap().unwrap();

@@ -1,174 +1,12 @@
-//! Campaigns over a store of cells: what is there is not run again, and nothing else changes.
-
-#[path = "../../narrows/tests/integration/support/mod.rs"]
-mod support;
-
 use std::fs;
-use std::path::Path;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use narrows_campaign::{CampaignOptions, Cells, Use, run_campaign};
-use narrows_core::EventSink;
-use narrows_engine::Ended;
-use narrows_results::folder::CampaignFolder;
+use narrows_campaign::{Cells, THIN_INTERVALS, Use};
+use narrows_results::series;
 use narrows_results::store::{Others, Store};
-use narrows_results::{Engine, Error, Output, Progress, Watch};
-use narrows_results::{EngineError, RunHandle, series};
-use narrows_scenario::{Campaign, Plan, catalog};
-use support::{ModelEngine, by_seed, files};
+use narrows_scenario::Campaign;
 
-/// Two flows over a link, at some rates, in as many cells.
-fn campaign(rates: &str, more: &str) -> Campaign {
-    let text = format!(
-        r#"
-version = 1
-kind = "campaign"
-name = "mine"
-cell = "{{rate}}"
-[scenario]
-duration = "2s"
-measure = "1s..2s"
-[[scenario.link]]
-name = "access"
-ends = ["client", "server"]
-up = ["netem delay 5ms", "bottleneck: rate 50Mbit queue fq_codel"]
-down = ["netem delay 5ms"]
-[[scenario.flow]]
-name = "one"
-from = "client"
-to = "server"
-cc = "cubic"
-[[scenario.flow]]
-name = "two"
-from = "client"
-to = "server"
-cc = "cubic"
-[axis]
-rate = {rates}
-[set]
-"link/access/up/bottleneck" = "rate {{rate}}Mbit queue fq_codel"
-[metric]
-first = "goodput_mbit of flow/one"
-{more}
-"#
-    );
-    let shelf = catalog::entry("mmb/boxes").unwrap().shelf();
-    Campaign::read("mine.toml", text.as_bytes(), &shelf, &[]).unwrap_or_else(|e| panic!("{e}"))
-}
-
-/// Six cells.
-const RATES: &str = "[50, 60, 70, 80, 90, 100]";
-
-/// A model that counts what it runs, and can cancel after so many.
-struct Counted {
-    model: ModelEngine,
-    ran: Mutex<Vec<(String, u64)>>,
-    alone: bool,
-    cancels_after: usize,
-    cancel: AtomicBool,
-}
-
-impl Counted {
-    fn new() -> Self {
-        Self {
-            model: ModelEngine::new(by_seed),
-            ran: Mutex::new(Vec::new()),
-            alone: false,
-            cancels_after: usize::MAX,
-            cancel: AtomicBool::new(false),
-        }
-    }
-
-    /// The cells that were run since it was asked last, in order.
-    fn ran(&self) -> Vec<String> {
-        let ran = std::mem::take(&mut *self.ran.lock().unwrap());
-        ran.into_iter()
-            .map(|(name, seed)| format!("{name}/{seed}"))
-            .collect()
-    }
-}
-
-impl Engine for Counted {
-    fn name(&self) -> &'static str {
-        "model"
-    }
-
-    fn names(&self, plan: &Plan) -> Vec<String> {
-        self.model.names(plan)
-    }
-
-    fn alone(&self) -> bool {
-        self.alone
-    }
-
-    fn run(
-        &self,
-        plan: &Plan,
-        seed: u64,
-        sink: &mut dyn EventSink,
-        handle: &RunHandle<'_>,
-    ) -> Result<Ended, EngineError> {
-        let mut ran = self.ran.lock().unwrap();
-        ran.push((plan.name.clone(), seed));
-        if ran.len() > self.cancels_after {
-            self.cancel.store(true, Ordering::Relaxed);
-        }
-        drop(ran);
-        self.model.run(plan, seed, sink, handle)
-    }
-}
-
-/// Where a test has its store and its results.
-struct Place(tempfile::TempDir);
-
-impl Place {
-    fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
-    }
-
-    fn store(&self, name: &str) -> Store {
-        Store::open(self.0.path().join(name), "1".to_owned()).unwrap()
-    }
-
-    fn out(&self, name: &str) -> std::path::PathBuf {
-        self.0.path().join(name)
-    }
-}
-
-fn options(out: &Path, seeds: &[u64], cells: Option<Cells>) -> CampaignOptions {
-    CampaignOptions {
-        seeds: seeds.to_vec(),
-        jobs: 1,
-        output: Output::Folder(out.to_path_buf()),
-        cells,
-        ..CampaignOptions::default()
-    }
-}
-
-/// Runs it; what was noted meanwhile.
-fn run(
-    engine: &Counted,
-    campaign: &Campaign,
-    options: &CampaignOptions,
-) -> (Result<CampaignFolder, Error>, Vec<String>) {
-    let notes = Mutex::new(Vec::new());
-    engine.cancel.store(false, Ordering::Relaxed);
-    let watch = Watch {
-        cancel: &engine.cancel,
-        progress: &|progress| {
-            if let Progress::Note(line) = progress {
-                notes.lock().unwrap().push(line.to_owned());
-            }
-        },
-    };
-    let ran = run_campaign(engine, campaign, options, &watch);
-    (ran, notes.into_inner().unwrap())
-}
-
-fn of(store: Store) -> Option<Cells> {
-    Some(Cells::of(store, Use::Resume))
-}
+use crate::rig::{Counted, Place, RATES, campaign, of, options, run};
+use crate::support::files;
 
 #[test]
 fn what_is_in_the_store_is_not_run_again_and_no_byte_of_the_results_differs() {
@@ -268,7 +106,7 @@ fn what_another_process_has_begun_comes_last_and_is_run_all_the_same() {
     let (at, engine, campaign) = (Place::new(), Counted::new(), campaign("[50, 60, 70]", ""));
     let store = at.store("cells");
     let plan = &campaign.cells[0].plan;
-    let interval = series::interval_of_at_most(plan, narrows_campaign::THIN_INTERVALS);
+    let interval = series::interval_of_at_most(plan, THIN_INTERVALS);
     let key = store.key(&engine, plan, 1, interval).unwrap();
     let _begun = store.begin(&key, Others::First).unwrap().unwrap();
     let folder = run(
@@ -317,7 +155,7 @@ fn two_at_a_time_share_a_store_and_have_the_same_results() {
 }
 
 #[test]
-fn a_damaged_cell_is_said_set_aside_and_run_again() {
+fn a_damaged_cell_is_reported_set_aside_and_run_again() {
     let (at, engine, campaign) = (Place::new(), Counted::new(), campaign("[50, 60, 70]", ""));
     let run = |out: &str| {
         let options = options(&at.out(out), &[1], of(at.store("cells")));
@@ -396,65 +234,6 @@ fn cells_of_another_version_are_neither_taken_nor_lost() {
 }
 
 #[test]
-fn what_stores_are_merged_from_is_the_same_as_one_run_and_nothing_is_run_or_made_up() {
-    let (at, engine, campaign) = (Place::new(), Counted::new(), campaign(RATES, ""));
-    let plain = run(&engine, &campaign, &options(&at.out("plain"), &[1], None))
-        .0
-        .unwrap();
-    let part = |patterns: &[&str], store: &str| {
-        let mut part = campaign.clone();
-        let patterns: Vec<String> = patterns.iter().map(|p| (*p).to_owned()).collect();
-        part.only(&patterns).unwrap();
-        let options = options(&at.out(&format!("out-{store}")), &[1], of(at.store(store)));
-        run(&engine, &part, &options).0.unwrap();
-    };
-    part(&["50", "60", "70"], "a");
-    part(&["70", "80", "90"], "b");
-    engine.ran();
-    let merged = |out: &str, stores: &[&str]| {
-        let merge = Cells {
-            stores: stores.iter().map(|name| at.store(name)).collect(),
-            how: Use::Merge,
-        };
-        run(
-            &engine,
-            &campaign,
-            &options(&at.out(out), &[1], Some(merge)),
-        )
-    };
-    let folder = merged("partly", &["a", "b"]).0.unwrap();
-    let missing = folder.result.cell("100").unwrap().error.as_ref().unwrap();
-    assert!(missing.contains("it is not in "), "{missing}");
-    let failed = folder
-        .result
-        .cells
-        .iter()
-        .filter(|c| c.error.is_some())
-        .count();
-    assert_eq!(failed, 1);
-    part(&["100"], "c");
-    engine.ran();
-    let folder = merged("all", &["a", "b", "c"]).0.unwrap();
-    assert_eq!(folder.record.digest, plain.record.digest);
-    assert!(
-        files(&at.out("all")) == files(&at.out("plain")),
-        "files differ"
-    );
-    assert_eq!(engine.ran(), Vec::<String>::new());
-
-    // Two stores that do not agree on `70`, of which nobody can say who is right.
-    let mut other = Counted::new();
-    other.model.law = |plan, _| vec![1.0; plan.flows.len()];
-    let mut one = campaign.clone();
-    one.only(&["70".to_owned()]).unwrap();
-    let wrong = options(&at.out("out-d"), &[1], of(at.store("d")));
-    run(&other, &one, &wrong).0.unwrap();
-    let folder = merged("disagree", &["d", "a", "b", "c"]).0.unwrap();
-    let why = folder.result.cell("70").unwrap().error.as_ref().unwrap();
-    assert!(why.contains("have other data of it"), "{why}");
-}
-
-#[test]
 fn a_cell_without_series_is_kept_without_them() {
     let (at, engine, campaign) = (Place::new(), Counted::new(), campaign("[50]", ""));
     run(
@@ -481,4 +260,51 @@ fn a_cell_without_series_is_kept_without_them() {
     .0
     .unwrap();
     assert_eq!(engine.ran(), ["50/2"]);
+}
+
+#[test]
+fn a_store_that_cannot_be_written_ends_a_campaign_only_if_runs_have_to_be_kept() {
+    let (at, engine, campaign) = (Place::new(), Counted::new(), campaign("[50, 60, 70]", ""));
+    let plain = run(&engine, &campaign, &options(&at.out("plain"), &[1], None));
+    let digest = plain.0.unwrap().record.digest;
+    let store = at.store("cells");
+    // A cell that is there is still taken.
+    let mut one = campaign.clone();
+    one.only(&["60".to_owned()]).unwrap();
+    let kept = options(&at.out("one"), &[1], of(store.clone()));
+    run(&engine, &one, &kept).0.unwrap();
+    engine.ran();
+    for shelf in 0..=255 {
+        // No other cell has a place.
+        let shelf = at.out("cells/v1").join(format!("{shelf:02x}"));
+        if !shelf.exists() {
+            fs::write(shelf, "").unwrap();
+        }
+    }
+    let cells = |must_keep| {
+        Some(Cells {
+            must_keep,
+            ..Cells::of(store.clone(), Use::Resume)
+        })
+    };
+    let (ended, _) = run(
+        &engine,
+        &campaign,
+        &options(&at.out("a"), &[1], cells(true)),
+    );
+    assert!(matches!(ended, Err(narrows_results::Error::Io { .. })));
+    engine.ran();
+    let (ended, notes) = run(
+        &engine,
+        &campaign,
+        &options(&at.out("b"), &[1], cells(false)),
+    );
+    let folder = ended.unwrap();
+    assert!(folder.record.complete);
+    assert_eq!(folder.record.digest, digest);
+    // The first one twice: for the store, and without it.
+    assert_eq!(engine.ran(), ["50/1", "50/1", "70/1"]);
+    let lost = notes.iter().filter(|n| n.contains("no cell is kept"));
+    assert_eq!(lost.count(), 1, "{notes:?}");
+    assert_eq!(store.survey(true).unwrap().begun, 0);
 }
