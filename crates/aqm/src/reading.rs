@@ -27,8 +27,8 @@ pub(crate) trait Parameters: Clone + Default {
     /// When the value is missing or refused.
     fn set(&mut self, key: Word<'_>, words: &mut Words<'_>) -> Result<bool, WordError>;
 
-    /// What holds of each of [`PARAMETERS`](Self::PARAMETERS), in their order, without those at
-    /// the end that stand for values of others or belong to them.
+    /// What holds of each of [`PARAMETERS`](Self::PARAMETERS), in their order, without the last
+    /// ones that are short for values of other parameters, or options of these.
     fn values(&self) -> Vec<Holds>;
 
     /// Checks what no single key can.
