@@ -332,7 +332,12 @@ mod tests {
         assert_eq!(name((2, 2), none.clone(), &one, &[1]), mine);
         for other in [
             name((1, 3), none.clone(), &one, &[1]),
-            name((1, 2), costs(&[("29", 0.1)]), &one, &[1]),
+            name(
+                (1, 2),
+                costs(&[("9", 9.0), ("19", 4.0), ("29", 5.0)]),
+                &one,
+                &[1],
+            ),
             name((1, 2), none.clone(), &two, &[1]),
             name((1, 2), none, &one, &[1, 2]),
         ] {
