@@ -1,7 +1,7 @@
 # Narrows. `make` alone lists what there is.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test bench kernel kernel-test mutants lint fmt
+.PHONY: help setup demo test wheel bench kernel kernel-test mutants lint fmt
 
 # The first cargo that is new enough, wherever it stands; asked after set-up.
 RUST = PATH="$$(scripts/rust-path):$$PATH"
@@ -25,6 +25,10 @@ demo: ## Run 16 cells of the l4s-tests campaign; table and report, about a minut
 
 test: setup ## Run all tests; each that this machine cannot run says why
 	@$(CARGO) test --workspace --locked --no-fail-fast $(FEATURES)
+
+wheel: ## Build the wheel for Python 3.10 and newer into target/wheels, with the command in it
+	@scripts/setup --python
+	@$(RUST) scripts/wheel
 
 bench: ## Narrows beside ns-3, tshark and tcptrace, how its cost grows, how exact the live path is, what queues, marking, boxes, DA-LBE and the proxy cost
 	@scripts/setup --bench

@@ -37,6 +37,7 @@
 //! | hold two results against each other | [`results::open`], [`diff()`] |
 //! | write pages, figures and tables | [`report`] |
 //! | measure in captures and at devices | [`observe`] |
+//! | read the packets of a capture | [`packets`] |
 //! | mark packets at a device | [`signals`] |
 //! | try a middlebox by rules | [`mmb`] |
 //! | put a command behind a path | `shell`, on Linux |
@@ -52,6 +53,7 @@ pub mod by;
 mod engines;
 pub mod kernel;
 pub mod load;
+pub mod packets;
 #[cfg(target_os = "linux")]
 pub mod pep;
 #[cfg(target_os = "linux")]
