@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import threading
-import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -169,7 +168,7 @@ def sweep(
             sweep.run_here()
         else:
             task = Task(
-                id=uuid.uuid4().hex,
+                id=os.urandom(16).hex(),
                 # A worker may be in another folder.
                 name=_absolute(source["name"]) if source["text"] is None else source["name"],
                 text=source["text"],
