@@ -164,9 +164,9 @@ def test_workers_with_another_store_or_another_build_are_found_out(tmp_path: Pat
 
 def test_wrong_sweeps_are_refused(tmp_path: Path) -> None:
     for given, text in [
-        ({"grid": {}}, "found no axis"),
+        ({"grid": {}, "set": {}}, "found no axis"),
         ({"grid": None, "links": ()}, "a grid, or a campaign"),
-        ({"grid": {"flow/none/cc": ["cubic"]}, "set": {}}, "flow/none"),
+        ({"grid": {"flow/none/cc": ["cubic"]}, "set": {}}, "unknown flow `none`"),
         ({"engine": "live"}, "in no store"),
         ({"only": "none/*"}, "fits none of 4 cells"),
         ({"store": False}, "a folder for the cells"),

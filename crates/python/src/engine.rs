@@ -1,6 +1,7 @@
 //! Which engine runs, and as which version of Narrows.
 
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
 use narrows::results::folder::Origin;
 use narrows::results::store;
@@ -53,6 +54,11 @@ pub fn version(file: &str) -> Result<String, Failure> {
     if let Some(commit) = COMMIT.filter(|commit| !commit.ends_with("-dirty")) {
         return Ok(store::version(Some(commit))?);
     }
+    // It is long, and stays what was loaded.
+    static KNOWN: OnceLock<String> = OnceLock::new();
+    if let Some(known) = KNOWN.get() {
+        return Ok(known.clone());
+    }
     let bytes = std::fs::read(file).map_err(|source| Error::Io {
         verb: "read",
         path: file.into(),
@@ -60,7 +66,8 @@ pub fn version(file: &str) -> Result<String, Failure> {
     })?;
     let digest = Sha256::digest(&bytes);
     let digits: String = digest[..8].iter().map(|b| format!("{b:02x}")).collect();
-    Ok(format!("{} (module {digits})", env!("CARGO_PKG_VERSION")))
+    let version = format!("{} (module {digits})", env!("CARGO_PKG_VERSION"));
+    Ok(KNOWN.get_or_init(|| version).clone())
 }
 
 /// Version and commit, as `narrows --version` has them.
