@@ -1,8 +1,13 @@
 //! The wheel, installed into an environment of its own: its tests are in `python/tests`.
 
 use std::fs;
+use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Longer than any step takes on a busy machine, and shorter than anybody waits.
+const LONGEST: Duration = Duration::from_secs(900);
 
 /// Names of Pythons, the oldest that is meant first: what it can do all others can.
 const PYTHONS: [&str; 7] = [
@@ -46,22 +51,36 @@ fn built(names: &[&str]) -> Option<PathBuf> {
         .max_by_key(|path| path.metadata().and_then(|m| m.modified()).ok())
 }
 
-fn text(output: &Output) -> String {
-    let all = [&output.stdout, &output.stderr];
-    all.map(|part| String::from_utf8_lossy(part).into_owned())
-        .concat()
-}
-
-fn run(command: &mut Command) -> Output {
+/// Whether a command succeeded, and all that it printed. One that does not end is ended.
+fn run(command: &mut Command) -> (bool, String) {
+    let mut printed = tempfile::tempfile().expect("a file");
+    let end = || Stdio::from(printed.try_clone().expect("a second handle"));
     // What the user's Python has is none of ours.
     command.env_remove("PYTHONPATH").env_remove("PYTHONHOME");
-    command.output().expect("it starts")
+    command.stdin(Stdio::null()).stdout(end()).stderr(end());
+    let mut child = command.spawn().expect("it starts");
+    let until = Instant::now() + LONGEST;
+    let status = loop {
+        match child.try_wait().expect("it is ours") {
+            Some(status) => break Some(status),
+            None if Instant::now() > until => {
+                child.kill().expect("it is ours");
+                child.wait().expect("it is ours");
+                break None;
+            }
+            None => std::thread::sleep(Duration::from_millis(50)),
+        }
+    };
+    let mut text = String::new();
+    printed.rewind().expect("a file");
+    printed.read_to_string(&mut text).expect("UTF-8");
+    (status.is_some_and(|status| status.success()), text)
 }
 
 fn done(command: &mut Command) -> String {
-    let output = run(command);
-    assert!(output.status.success(), "{command:?}\n{}", text(&output));
-    text(&output)
+    let (succeeded, text) = run(command);
+    assert!(succeeded, "{command:?}\n{text}");
+    text
 }
 
 #[test]
@@ -87,15 +106,14 @@ fn the_wheel_passes_its_tests_in_a_fresh_environment() {
     };
     let lock = root().join("python/requirements/test.txt");
     let lock = lock.to_string_lossy();
-    let got = run(&mut pip(&[
+    let (got, said) = run(&mut pip(&[
         "--require-hashes",
         "--only-binary",
         ":all:",
         "-r",
         &lock,
     ]));
-    if !got.status.success() {
-        let said = text(&got);
+    if !got {
         // A package that is not the one that was locked is no lack of a network.
         assert!(
             !said.to_lowercase().contains("do not match the hashes"),
@@ -121,9 +139,7 @@ fn the_wheel_passes_its_tests_in_a_fresh_environment() {
         .arg(root().join("python/tests"))
         .current_dir(at.path())
         .env("PYTHONDONTWRITEBYTECODE", "1");
-    let output = run(&mut tests);
-    let said = text(&output);
-    assert!(output.status.success(), "{said}");
+    let said = done(&mut tests);
     for line in said.lines() {
         // SKIPPED [1] python/tests/test_x.py:12: why
         if let Some((_, why)) = line
