@@ -94,6 +94,8 @@ struct Asking<T> {
 #[derive(Debug)]
 pub(crate) struct Exchanges<T> {
     connections: BTreeMap<SocketId, Asking<T>>,
+    /// Bytes of responses that arrived, and were not taken note of yet.
+    arrived: u64,
 }
 
 impl<T> Exchanges<T> {
@@ -101,7 +103,13 @@ impl<T> Exchanges<T> {
     pub(crate) const fn new() -> Self {
         Self {
             connections: BTreeMap::new(),
+            arrived: 0,
         }
+    }
+
+    /// Bytes of responses that arrived since it was asked last.
+    pub(crate) fn take_arrived(&mut self) -> u64 {
+        std::mem::take(&mut self.arrived)
     }
 
     /// Opens a connection from `from` to `to`.
@@ -154,6 +162,7 @@ impl<T> Exchanges<T> {
             }
             SocketEvent::Readable => {
                 let read = host.read(socket, u64::MAX, None);
+                self.arrived += read;
                 let asking = self.connections.get_mut(&socket);
                 asking.map(|asking| asking.read(read)).unwrap_or_default()
             }

@@ -29,6 +29,7 @@ mod emodel;
 mod exchange;
 mod flow;
 mod generator;
+mod get;
 mod kind;
 mod media;
 mod pmtud;
@@ -46,6 +47,7 @@ pub use account::FlowAccount;
 pub use call::CallSpec;
 pub use flow::{DatagramSink, DatagramSource, End, Sink, Source};
 pub use generator::{Generator, Want};
+pub use get::GetSpec;
 pub use kind::{Delivery, Misfit, Site, SiteEnd};
 pub use pmtud::PmtudSpec;
 pub use prober::{Prober, Responder};
@@ -69,4 +71,6 @@ kind::apps! {
     "video" => Video(VideoSpec);
     /// Web pages of objects that depend on each other, over parallel connections.
     "web" => Web(WebSpec);
+    /// Clients that each fetch an object now and then, over a connection of its own.
+    "get" => Get(GetSpec);
 }

@@ -13,6 +13,7 @@ mod pep;
 mod pmtud;
 mod shell;
 mod store;
+mod traffic;
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -31,6 +32,7 @@ pub use pep::{LogFormat, Pep, PepCommand, PepRun, PepServe, PepStatus, PepWay};
 pub use pmtud::{Pmtud, PmtudArena, PmtudCommand, PmtudProbe, PmtudServe};
 pub use shell::Shell;
 pub use store::{Store, StoreCommand, StoreList, StorePrune, StoreUse, StoreVerify};
+pub use traffic::{Traffic, TrafficCommand, TrafficRun, TrafficServe, TrafficShow};
 
 use crate::commands::Command;
 
@@ -135,8 +137,8 @@ impl EngineName {
 A download beside an upload: --flow cubic --flow 'down: cubic from server to client'")]
 pub struct Run {
     /// A scenario's file, or its name in the catalogue
-    #[arg(value_name = "FILE|NAME", required_unless_present_any = ["link", "up", "down", "flows", "apps", "test"],
-        conflicts_with_all = ["link", "up", "down", "flows", "apps", "test"], add = completing(completion::scenarios))]
+    #[arg(value_name = "FILE|NAME", required_unless_present_any = ["link", "up", "down", "flows", "apps", "test", "mixes"],
+        conflicts_with_all = ["link", "up", "down", "flows", "apps", "test", "mixes"], add = completing(completion::scenarios))]
     pub name: Option<String>,
     #[command(flatten)]
     pub links: PathElements,
@@ -152,6 +154,10 @@ pub struct Run {
     /// the run lasts 70 s
     #[arg(long, value_name = "TEST", add = completing(completion::tests))]
     pub test: Option<String>,
+    /// A traffic mix: [NAME:] FILE [bandwidth RATE] [cc CONTROL] …, from server to client
+    /// (`narrows traffic show FILE` says what it is)
+    #[arg(long = "mix", value_name = "MIX")]
+    pub mixes: Vec<String>,
     /// Write the scenario to a file, as it is run
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,

@@ -10,7 +10,7 @@ use nix::errno::Errno;
 use nix::libc;
 use nix::sys::socket::{
     ControlMessage, ControlMessageOwned, MsgFlags, SockType, SockaddrIn, SockaddrIn6,
-    SockaddrStorage, recvmsg, sendmsg, setsockopt, sockopt,
+    SockaddrStorage, getsockname, recvmsg, sendmsg, setsockopt, sockopt,
 };
 use nix::sys::time::TimeSpec;
 
@@ -100,6 +100,15 @@ impl DatagramSocket {
         let _ = setsockopt(fd, sockopt::ReceiveTimestampns, &true);
         bind_to(fd, local)?;
         Ok((socket, enough))
+    }
+
+    /// Its own address, with the port that it has got.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn local(&self) -> nix::Result<SocketAddr> {
+        let local: SockaddrStorage = getsockname(self.fd.as_raw_fd())?;
+        socket_addr(local).ok_or(Errno::EAFNOSUPPORT)
     }
 
     /// Sends a datagram with a traffic class.

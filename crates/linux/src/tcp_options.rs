@@ -10,8 +10,8 @@ use narrows_units::Duration;
 use nix::errno::Errno;
 use nix::libc;
 use nix::sys::socket::{
-    AddressFamily, Backlog, SetSockOpt, SockFlag, SockType, SockaddrStorage, bind, getsockopt,
-    listen, setsockopt, socket, sockopt,
+    AddressFamily, Backlog, SetSockOpt, SockFlag, SockType, SockaddrStorage, bind, connect,
+    getsockopt, listen, setsockopt, socket, sockopt,
 };
 
 use crate::socket_option;
@@ -227,6 +227,36 @@ impl TcpOptions {
         }
         let set = socket_option::set(fd, libc::IPPROTO_IPV6, TRANSPARENT, 1);
         set.map_err(OptionError::io("have any address"))
+    }
+}
+
+/// Gives the packets of an open connection a traffic class. The kernel keeps the ECN field to itself.
+///
+/// # Errors
+/// What the kernel says.
+pub fn set_traffic_class(fd: &impl AsFd, ipv4: bool, class: u8) -> nix::Result<()> {
+    match ipv4 {
+        true => setsockopt(fd, sockopt::Ipv4Tos, &class.into()),
+        false => setsockopt(fd, sockopt::Ipv6TClass, &class.into()),
+    }
+}
+
+/// Gives an open connection the congestion control that the kernel calls so.
+///
+/// # Errors
+/// If it has none of that name, or does not let this user have it.
+pub fn choose_control(fd: &impl AsFd, name: &str) -> nix::Result<()> {
+    setsockopt(fd, sockopt::TcpCongestion, &OsString::from(name))
+}
+
+/// Begins to connect; the socket is writable when it is done.
+///
+/// # Errors
+/// What the kernel says.
+pub fn begin_to_connect(fd: &impl AsFd, to: SocketAddr) -> nix::Result<()> {
+    match connect(fd.as_fd().as_raw_fd(), &SockaddrStorage::from(to)) {
+        Err(Errno::EINPROGRESS) => Ok(()),
+        other => other,
     }
 }
 

@@ -44,6 +44,7 @@
 //! | have a command's connections yield until a deadline | [`by`], on Linux |
 //! | serve a split proxy | `pep`, on Linux |
 //! | find the size that a path carries | `pmtud`, on Linux |
+//! | read traffic mixes, and run them between hosts | [`traffic`] |
 //! | build a kernel in virtual time | [`kernel`] |
 //! | ask what this machine can run | `machine`, on Linux |
 
@@ -69,7 +70,7 @@ pub use narrows_linux::{DeviceWatch, machine};
 pub use narrows_report as report;
 pub use narrows_results as results;
 pub use narrows_scenario as scenario;
-pub use narrows_tools::{mmb, observe, signals};
+pub use narrows_tools::{mmb, observe, signals, traffic};
 #[cfg(target_os = "linux")]
 pub use narrows_tools::{pmtud, shell};
 pub use narrows_units as units;

@@ -100,6 +100,8 @@ const FILES: &[(&str, &str)] = files![
     "mami/bearers-many.toml",
     "mami/fixed-link.csv",
     "mami/fixed-link.toml",
+    "mami/mixes.toml",
+    "mami/mixes.yaml",
     "mami/plus.csv",
     "mami/plus.toml",
     "mami/pmtud.csv",

@@ -45,7 +45,7 @@ impl Draft {
     /// If there is no link or no flow. What is wrong in the words is refused by
     /// [`check`](Self::check).
     pub fn from_words(links: &[String], flows: &[String]) -> Result<Self, Refusal> {
-        crate::oneline::draft(links, flows, &[], None)
+        crate::oneline::draft(links, flows, &[], None, &[])
     }
 
     /// The same with applications and one of Flent's tests. Each of `apps` is the kind of one,
@@ -61,7 +61,22 @@ impl Draft {
         apps: &[String],
         test: Option<&str>,
     ) -> Result<Self, Refusal> {
-        crate::oneline::draft(links, flows, apps, test)
+        crate::oneline::draft(links, flows, apps, test, &[])
+    }
+
+    /// The same with traffic mixes. Each of `mixes` is the path of a mix or flow file, with
+    /// `name:` before it and keys of `[[mix]]` after it if wanted: `mix.yaml bandwidth 50Mbit`.
+    ///
+    /// # Errors
+    /// If there is no link, or nothing that uses it.
+    pub fn with_mixes(
+        links: &[String],
+        flows: &[String],
+        apps: &[String],
+        test: Option<&str>,
+        mixes: &[String],
+    ) -> Result<Self, Refusal> {
+        crate::oneline::draft(links, flows, apps, test, mixes)
     }
 
     /// Sets one value by name, as `--set` does: `duration=10s`,

@@ -33,6 +33,7 @@ mod glob;
 mod load;
 mod lone_link;
 pub mod metrics;
+mod mix;
 mod named_files;
 mod names;
 mod notes;
@@ -70,8 +71,9 @@ pub use notes::notes;
 pub use parts::{Control, EcnMode, ElementSpec, HostModel, Segmentation, SignalSpec, Traffic};
 pub use plan::{
     AppPlan, CapturePlan, CapturePoint, CommandPlan, Datapath, FlowPlan, HostIndex, HostPlan,
-    IpVersion, LegPlan, LinkIndex, LinkPlan, NamedElement, ObserverPlan, Origin, Plan, ProbePlan,
-    ProxyPlan, SignalPlan, TapPlan, TimedChange, ViaPlan, Window, WindowPlan, ecn_mode_word,
+    IpVersion, LegPlan, LinkIndex, LinkPlan, MixPlan, NamedElement, ObserverPlan, Origin, Plan,
+    ProbePlan, ProxyPlan, SignalPlan, TapPlan, TimedChange, ViaPlan, Window, WindowPlan,
+    ecn_mode_word,
 };
 pub use refusal::{Refusal, nearest};
 pub use transport::{QuicOptions, SpinUse, TcpOptions, Transport};

@@ -1,10 +1,10 @@
-//! A scenario in a line: `--link`, `--flow`, `--app` and `--test` without a file.
+//! A scenario in a line: `--link`, `--flow`, `--app`, `--test` and `--mix` without a file.
 
 use narrows_app::APP_KINDS;
 use narrows_units::Parameter;
 
 use crate::check::Labels;
-use crate::document::{AppKeys, Flow, Test, keys};
+use crate::document::{AppKeys, Flow, Mix, Test, keys};
 use crate::draft::Draft;
 use crate::flent::{NAMES, TOTAL_LENGTH};
 use crate::refusal::{Refusal, one_of};
@@ -19,6 +19,9 @@ const NO_WORDS: [&str; 3] = ["name", "cc", "host_model"];
 
 /// Keys of `[[app]]` that no word of `--app` begins.
 const NO_WORDS_OF_APP: [&str; 3] = ["name", "kind", "host_model"];
+
+/// Keys of `[[mix]]` that no word of `--mix` begins.
+const NO_WORDS_OF_MIX: [&str; 3] = ["name", "file", "host_model"];
 
 /// Keys of `[test]` that no word of `--test` begins.
 const NO_WORDS_OF_TEST: [&str; 2] = ["flent", "host_model"];
@@ -57,16 +60,19 @@ pub(crate) fn element(text: &str) -> (Side, Spot) {
 /// a name with a colon before it if wanted, and keys of a flow after it:
 /// `second: cubic ecn on start 1s`. Each of `apps` is a kind of application, a name with a
 /// colon before it if wanted, and keys of it after it: `api: request response 1Mb`. `of_flent` is
-/// one of Flent's tests, and keys of it after it: `rrul cc prague`.
+/// one of Flent's tests, and keys of it after it: `rrul cc prague`. Each of `mixes` is the file of a
+/// traffic mix, a name with a colon before it if wanted, and keys of it after it: `mix.yaml cc bbr`.
 pub(crate) fn draft(
     links: &[String],
     flows: &[String],
     apps: &[String],
     of_flent: Option<&str>,
+    mixes: &[String],
 ) -> Result<Draft, Refusal> {
-    if flows.is_empty() && apps.is_empty() && of_flent.is_none() && !links.is_empty() {
+    let nothing = flows.is_empty() && apps.is_empty() && mixes.is_empty() && of_flent.is_none();
+    if nothing && !links.is_empty() {
         let help = "for instance --flow prague --flow cubic";
-        let allowed = "at least one flow, --app or --test";
+        let allowed = "at least one flow, --app, --test or --mix";
         return Err(Refusal::new("--flow", "nothing", allowed).with_help(help));
     }
     let elements = links.iter().map(|text| element(text));
@@ -80,8 +86,13 @@ pub(crate) fn draft(
         .iter()
         .map(|words| app(words, &mut names))
         .collect::<Result<_, _>>()?;
+    let mut names = Labels::default();
+    let mixes: Vec<(String, Node)> = mixes
+        .iter()
+        .map(|words| mix(words, &mut names))
+        .collect::<Result<_, _>>()?;
     let of_flent = of_flent.map(test).transpose()?;
-    let all = of_flent.iter().chain(&flows).chain(&apps);
+    let all = of_flent.iter().chain(&flows).chain(&apps).chain(&mixes);
     let called: Vec<&str> = all.map(|(name, _)| name.as_str()).collect();
     let called = called.join("-");
     let tables = |all: Vec<(String, Node)>| all.into_iter().map(|(_, table)| table).collect();
@@ -90,6 +101,10 @@ pub(crate) fn draft(
     if !apps.is_empty() {
         let list = Node::list(tables(apps), &Spot::whole("--app", ""));
         root.put("app", list);
+    }
+    if !mixes.is_empty() {
+        let list = Node::list(tables(mixes), &Spot::whole("--mix", ""));
+        root.put("mix", list);
     }
     if let Some((_, table)) = of_flent {
         let duration = Node::text(TOTAL_LENGTH, &table.spot);
@@ -230,6 +245,42 @@ fn app(text: &str, names: &mut Labels) -> Result<(String, Node), Refusal> {
             .filter(|key| !NO_WORDS_OF_APP.contains(key));
         let found = format!("`{word}`");
         return Err(Refusal::at(&at, format!("app/{name}"), found, one_of(all)));
+    }
+    put_values(&mut table, &spot, &keys);
+    Ok((name, table))
+}
+
+/// The name and the table of a traffic mix, which is called `mix` unless it is said.
+fn mix(text: &str, names: &mut Labels) -> Result<(String, Node), Refusal> {
+    let spot = Spot::whole("--mix", text);
+    let (label, words_at) = split_label(text);
+    let Some(word) = narrows_units::Words::new(&text[words_at..]).take() else {
+        let allowed = "the path of a mix or flow file";
+        return Err(Refusal::at(&spot, "--mix", format!("`{text}`"), allowed));
+    };
+    let name = names.next(label, "mix").map_err(|name| {
+        let found = format!("the mix `{name}` for the second time");
+        Refusal::at(&spot, "--mix", found, "a name of its own")
+    })?;
+    let (file, file_at) = part(&spot, words_at, words_at + word.start + word.text.len());
+    let after = file_at.span().end;
+    let mut table = Node::table(
+        [
+            ("name", Node::text(name.as_str(), &spot)),
+            ("file", Node::text(file, &file_at)),
+            ("from", Node::text("client", &spot)),
+            ("to", Node::text("server", &spot)),
+        ],
+        &spot,
+    );
+    let known = keys::<Mix>();
+    let keys = keys_of(text, after, known, &NO_WORDS_OF_MIX);
+    let first = keys.first().map_or(text.len(), |(start, _)| *start);
+    let (strange, at) = part(&spot, after, first);
+    if let Some(word) = strange.split_whitespace().next() {
+        let words = known.iter().filter(|key| !NO_WORDS_OF_MIX.contains(key));
+        let found = format!("`{word}`");
+        return Err(Refusal::at(&at, "mix", found, one_of(words.copied())).or_did_you_mean());
     }
     put_values(&mut table, &spot, &keys);
     Ok((name, table))

@@ -70,6 +70,9 @@ pub struct Plan {
     /// The name of Flent's test whose flows and probes it has.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub test: Option<&'static str>,
+    /// Traffic mixes whose flows and applications it has.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub mixes: Vec<MixPlan>,
     /// Observation points, in the order in which the file first names them.
     pub taps: Vec<TapPlan>,
     /// Flows whose packets carry measurement signals.
@@ -105,6 +108,17 @@ impl PartialEq for Origin {
 
 /// The largest seed: what a TOML integer holds.
 pub(crate) const LARGEST_SEED: u64 = i64::MAX as u64;
+
+/// What of a plan is of a traffic mix.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct MixPlan {
+    /// Its name.
+    pub name: String,
+    /// Its flows, as places in [`Plan::flows`].
+    pub flows: Vec<usize>,
+    /// Its applications, as places in [`Plan::apps`].
+    pub apps: Vec<usize>,
+}
 
 /// Index of a host in [`Plan::hosts`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]

@@ -34,3 +34,4 @@ mod rights;
 #[cfg(target_os = "linux")]
 pub mod shell;
 pub mod signals;
+pub mod traffic;

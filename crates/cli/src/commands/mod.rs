@@ -21,6 +21,7 @@ mod run;
 mod shard;
 mod shell;
 mod store;
+mod traffic;
 pub mod words;
 
 use std::path::{Path, PathBuf};
@@ -34,7 +35,7 @@ use narrows::{Error, Output};
 
 use crate::args::{
     By, Campaign, Compare, Completion, Diff, EngineName, Kernel, List, Man, Mark, Merge, Mmb,
-    Observe, Pep, Plot, Pmtud, Report, Run, Shell, Show, Store,
+    Observe, Pep, Plot, Pmtud, Report, Run, Shell, Show, Store, Traffic,
 };
 use crate::live;
 use crate::output::{message, print_json};
@@ -63,6 +64,8 @@ pub enum Command {
     Pep(Pep),
     /// Find the size that a path carries, and help others find it
     Pmtud(Pmtud),
+    /// Read traffic mixes, and run them between hosts
+    Traffic(Traffic),
     /// Build, list and remove kernels that run in virtual time
     Kernel(Kernel),
     /// List, verify and prune a store of cells
@@ -106,6 +109,7 @@ pub fn run(command: Command) -> Outcome {
         Command::By(args) => by::by(&args),
         Command::Pep(args) => pep::pep(&args),
         Command::Pmtud(args) => pmtud::pmtud(&args),
+        Command::Traffic(args) => traffic::traffic(&args),
         Command::Kernel(args) => kernel::kernel(&args),
         Command::Store(args) => store::store(&args),
         Command::Diff(args) => results::diff(&args),

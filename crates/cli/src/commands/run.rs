@@ -19,7 +19,7 @@ pub fn run(args: &Run) -> Outcome {
         Some(name) => load(name)?.draft()?,
         None => {
             let test = args.test.as_deref();
-            Draft::with_apps(&args.links.0, &args.flows, &args.apps, test)?
+            Draft::with_mixes(&args.links.0, &args.flows, &args.apps, test, &args.mixes)?
         }
     };
     for set in &args.sets {
@@ -79,6 +79,7 @@ fn command(args: &Run) -> Vec<String> {
         ("--flow", &args.flows),
         ("--app", &args.apps),
         ("--test", &test),
+        ("--mix", &args.mixes),
         ("--set", &args.sets),
     ] {
         super::repeated(&mut words, option, values);

@@ -65,6 +65,8 @@ mod shell_names;
 mod store;
 #[cfg(target_os = "linux")]
 mod sweep;
+#[cfg(target_os = "linux")]
+mod traffic;
 mod tree;
 mod version;
 mod words_of_the_field;

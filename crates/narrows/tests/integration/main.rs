@@ -13,6 +13,7 @@ mod fixed_link;
 mod flent;
 #[cfg(target_os = "linux")]
 mod live_observers;
+mod mixes;
 mod modelled;
 mod nulls;
 mod observed;

@@ -175,3 +175,14 @@ fn the_best_channel_alone_is_no_fair_share() {
         &["pf"],
     );
 }
+
+#[test]
+fn a_fifo_has_a_mix_wait() {
+    let fifo = ("words = \"fq_codel\"", "words = \"pfifo limit 413\"");
+    needs(
+        "mami/mixes",
+        &["22Mbit/{pfifo,fq_codel,cake,dualpi2}"],
+        fifo,
+        &["wait", "pages"],
+    );
+}

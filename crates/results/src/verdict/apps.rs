@@ -20,7 +20,7 @@ pub(super) fn judge(found: &mut Findings, plan: &Plan, summary: &RunSummary) {
         }
     }
     for host in &summary.sources {
-        let failed = count(Some(host), NO_PORT);
+        let failed = count_of(Some(host), NO_PORT);
         if failed > 0.0 {
             let name = &host.name;
             let line = format!(
@@ -41,7 +41,10 @@ pub(super) fn is_stuck(plan: &Plan, app: &AppPlan, summary: &RunSummary) -> bool
 }
 
 /// The name of an application, and what it reported, if anything.
-fn source_of<'s>(app: &AppPlan, summary: &'s RunSummary) -> (String, Option<&'s SourceSummary>) {
+pub(super) fn source_of<'s>(
+    app: &AppPlan,
+    summary: &'s RunSummary,
+) -> (String, Option<&'s SourceSummary>) {
     let name = format!("app/{}", app.name);
     let source = summary.sources.iter().find(|source| source.name == name);
     (name, source)
@@ -54,7 +57,7 @@ fn is_missed(
     source: Option<&SourceSummary>,
     delivery: &Delivery,
 ) -> bool {
-    let amount = |field: narrows_core::TelemetryField| count(source, &field.column());
+    let amount = |field: narrows_core::TelemetryField| count_of(source, &field.column());
     let part = part_of_window(plan, app.start, app.stop);
     let expects = match delivery.due {
         // What still waits when it has stopped is no concern of the window.
@@ -75,7 +78,7 @@ fn delivered(
     source: Option<&SourceSummary>,
     delivery: &Delivery,
 ) {
-    let amount = |field: narrows_core::TelemetryField| count(source, &field.column());
+    let amount = |field: narrows_core::TelemetryField| count_of(source, &field.column());
     let [thing, happens] = delivery.what;
     let due = delivery.due.map_or(0.0, amount);
     if is_missed(plan, app, source, delivery) {
@@ -100,7 +103,7 @@ fn delivered(
 
 /// How much a source reported of a field: the total of a counter, the most of a gauge, and of
 /// what is measured 1 if it was.
-fn count(source: Option<&SourceSummary>, column: &str) -> f64 {
+pub(super) fn count_of(source: Option<&SourceSummary>, column: &str) -> f64 {
     let mut fields = source.iter().flat_map(|source| &source.telemetry);
     match fields.find(|field| field.name == column).map(|f| f.figures) {
         Some(FieldFigures::Counter { total, .. }) => total,

@@ -46,6 +46,7 @@ fn all(plan: &Plan, summary: &RunSummary, rig: Option<&Rig>, interrupted: bool) 
     }
     probes(&mut found, plan, summary);
     super::apps::judge(&mut found, plan, summary);
+    super::mixes::judge(&mut found, plan, summary);
     super::buckets::judge(&mut found, plan, &routes, summary);
     if summary.engine == "sim" {
         stand_ins(&mut found, plan);

@@ -7,6 +7,7 @@ mod checks;
 mod deadline;
 mod grouped;
 mod interval;
+mod mixes;
 mod rig;
 
 use serde::{Deserialize, Serialize};

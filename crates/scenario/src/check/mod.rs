@@ -6,6 +6,7 @@ mod flent;
 mod flows;
 mod links;
 mod marks;
+mod mixes;
 pub(crate) mod model;
 mod observers;
 mod proxies;
@@ -71,6 +72,7 @@ pub(crate) fn plan_without_traffic(root: &Node, shelf: &dyn Shelf) -> Result<Pla
     let mut root = root.clone();
     short_tables::expand(&mut root)?;
     crate::flent::expand(&mut root);
+    let mixes = crate::mix::expand(&mut root, shelf)?;
     let (scenario, places) = document::read::<Scenario>(&root)?;
     let scenario = &scenario;
     let allowed = "a name for the scenario, on one line";
@@ -120,6 +122,7 @@ pub(crate) fn plan_without_traffic(root: &Node, shelf: &dyn Shelf) -> Result<Pla
         apps: Vec::new(),
         probes: Vec::new(),
         test: None,
+        mixes: Vec::new(),
         marks: Vec::new(),
         commands: Vec::new(),
         taps: Vec::new(),
@@ -143,6 +146,7 @@ pub(crate) fn plan_without_traffic(root: &Node, shelf: &dyn Shelf) -> Result<Pla
     check.flows()?;
     check.marks()?;
     check.apps()?;
+    check.mixes(&mixes)?;
     check.probes()?;
     check.commands()?;
     check.size_proxies();

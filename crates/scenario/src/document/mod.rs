@@ -6,6 +6,7 @@ mod app;
 mod de;
 mod flent;
 mod leaf;
+mod mix;
 mod place;
 mod scenario;
 mod schema;
@@ -18,6 +19,7 @@ pub(crate) use leaf::{
     Besides, Element, Filling, Grammar, NAME, Name, OneOf, Scalar, Spelled, Whole, Words, grammar,
     schema as leaf_schema,
 };
+pub(crate) use mix::Mix;
 pub(crate) use place::{At, More, Optional, Places, Required};
 pub(crate) use scenario::no_such;
 pub(crate) use scenario::{

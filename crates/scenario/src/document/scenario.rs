@@ -13,6 +13,7 @@ use super::flent::Test;
 use super::leaf::{
     Besides, Choices, Element, Grammar, Name, OneOf, Scalar, Spelled, Whole, Words, grammar,
 };
+use super::mix::Mix;
 use super::place::{At, More, Optional, Required};
 use crate::metrics::TECHNIQUES;
 use crate::parts::{
@@ -76,6 +77,9 @@ pub(crate) struct Scenario {
     pub(crate) flow: Vec<At<Flow>>,
     /// One of Flent's tests: its flows and probes, beside those that are written.
     pub(crate) test: Optional<Test>,
+    /// Traffic mixes: their flows and clients, beside those that are written.
+    #[serde(default)]
+    pub(crate) mix: Vec<At<Mix>>,
     /// Measurement signals in the packets of flows.
     #[serde(default)]
     pub(crate) mark: Vec<At<Mark>>,
@@ -408,6 +412,7 @@ impl Choices for Finding {
         "idle-bottleneck",
         "mtu-black-hole",
         "never-started",
+        "not-carried",
         "nothing-delivered",
         "out-of-ports",
         "sender-limited",

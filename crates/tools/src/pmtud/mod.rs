@@ -26,7 +26,7 @@ pub const PORT_ALONE: u16 = 33_434;
 
 /// An address with a port, or with `port`. A name is looked up, of which the addresses that
 /// `wanted` takes are used.
-fn socket_address(
+pub(crate) fn socket_address(
     key: &str,
     word: &str,
     port: u16,

@@ -1,0 +1,155 @@
+//! `narrows traffic`: what a mix is, and a mix between two network namespaces, which needs root.
+
+use std::fs;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+use crate::pair::{Pair, Running};
+
+const NARROWS: &str = env!("CARGO_BIN_EXE_narrows");
+
+const MIX: &str = "total-bandwidth: 1.25MB\ntotal-time: 10s\nreport-interval: 200ms\nflows:
+  - {kind: realtime-audio, percent-bandwidth: 5%, ports-range: 5000-5099, props: {label: voice}}
+  - {kind: scavenger, percent-bandwidth: 10%, ports-range: 5200-5299, props: {label: background}}
+  - {kind: web-page, percent-bandwidth: 25%, ports-range: 5500-5599, props: {label: page}}
+";
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// A server at the far end, with the token in `token` of the pair's folder.
+fn server(pair: &Pair, net: u8) -> Running {
+    let token = pair.path("token");
+    fs::write(&token, "0123456789abcdef\n").unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    fs::set_permissions(&token, mode).unwrap();
+    let mut command = pair.inside(false, NARROWS);
+    command.args([
+        "traffic",
+        "serve",
+        &format!("10.{net}.0.2"),
+        "--format",
+        "json",
+    ]);
+    command.arg("--token").arg(&token);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut running = Running::start(&mut command);
+    running.says("serving mixes");
+    running
+}
+
+fn client(pair: &Pair, net: u8, more: &[&str]) -> Command {
+    fs::write(pair.path("mix.yaml"), MIX).unwrap();
+    let mut command = pair.inside(true, NARROWS);
+    command.args(["traffic", "run"]).arg(pair.path("mix.yaml"));
+    command.arg("--token").arg(pair.path("token"));
+    command.args(["--server", &format!("10.{net}.0.2"), "--format", "json"]);
+    command.args(more);
+    command
+}
+
+#[test]
+fn a_mix_between_two_hosts_arrives_to_the_byte_with_delays_that_the_path_has() {
+    let net = 91;
+    let Some(pair) = Pair::new("a mix between two hosts", net, &["tc"], None) else {
+        return;
+    };
+    let delayed = pair.run(
+        false,
+        "tc qdisc add dev v1 root netem delay 20ms limit 100000",
+    );
+    if !delayed.status.success() {
+        eprintln!(
+            "skipped: a mix between two hosts: no netem: {}",
+            said(&delayed)
+        );
+        return;
+    }
+    let serving = server(&pair, net);
+    let csv = pair.path("kpi");
+    let output = client(&pair, net, &["--csv", csv.to_str().unwrap()])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let set = |i: usize| &result["sets"][i];
+    // 7 calls of 10 s are 635 datagrams each.
+    assert_eq!(set(0)["packets"], 7 * 635, "{result}");
+    assert_eq!(set(0)["received_bytes"], 7 * 635 * 126, "{result}");
+    assert_eq!(set(1)["received_bytes"], 1_250_000, "{result}");
+    assert_eq!(set(2)["received_bytes"], 2 * 1_246_000, "{result}");
+    // 20 ms one way alone: half of the round trip is all that is known of that.
+    let (delay, within) = (
+        set(0)["delay_ms"]["p50"].as_f64().unwrap(),
+        result["clocks_within_ms"].as_f64().unwrap(),
+    );
+    assert!(within >= 10.0, "{within}");
+    assert!(
+        (delay - 20.0).abs() <= within + 5.0,
+        "{delay} within {within}"
+    );
+    let udp = fs::read_to_string(csv.join("udp.csv")).unwrap();
+    assert!(
+        udp.starts_with("Timestamp,FlowID,FlowType,ToS,Bytes,BitsPerSecond,Jitterms,"),
+        "{udp}"
+    );
+    let tcp = fs::read_to_string(csv.join("tcp.csv")).unwrap();
+    assert!(tcp.lines().count() > 10, "{tcp}");
+    serving.signal("INT");
+    let (_, counts) = serving.end();
+    let counts: Value = serde_json::from_str(&counts).unwrap();
+    assert_eq!(
+        (&counts["sessions"], &counts["unauthenticated"]),
+        (&1.into(), &0.into())
+    );
+}
+
+#[test]
+fn a_server_that_is_killed_ends_a_mix_with_what_there_is() {
+    let net = 92;
+    let Some(pair) = Pair::new("a mix whose server is killed", net, &[], None) else {
+        return;
+    };
+    let serving = server(&pair, net);
+    let mut command = client(&pair, net, &[]);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut running = Running::start(&mut command);
+    running.says("transfers in");
+    serving.signal("KILL");
+    let (status, text) = running.end();
+    assert_eq!(status, Some(1), "{text}");
+    let result: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(result["whole"], false);
+    assert!(
+        result["why"].as_str().unwrap().contains("server"),
+        "{result}"
+    );
+}
+
+#[test]
+fn what_a_mix_is_and_what_is_wrong_in_it_is_printed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mix.yaml");
+    fs::write(&path, MIX).unwrap();
+    let show = || {
+        let mut command = Command::new(NARROWS);
+        command
+            .args(["traffic", "show", "--format", "json"])
+            .arg(&path);
+        command.output().unwrap()
+    };
+    let output = show();
+    assert!(output.status.success(), "{}", said(&output));
+    let shown: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let instances: Vec<_> = (0..3)
+        .map(|i| shown["sets"][i]["instances"].as_u64().unwrap())
+        .collect();
+    assert_eq!(instances, [7, 1, 2]);
+    fs::write(&path, MIX.replace("scavenger", "scavengr")).unwrap();
+    let output = show();
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert!(said(&output).contains("mix.yaml:6:12"), "{}", said(&output));
+    assert!(said(&output).contains("scavenger"), "{}", said(&output));
+}

@@ -1,0 +1,42 @@
+//! `narrows traffic`: what a mix is, and mixes between real hosts.
+
+#[cfg(target_os = "linux")]
+mod clocks;
+#[cfg(target_os = "linux")]
+mod control;
+mod kpi;
+mod read;
+#[cfg(target_os = "linux")]
+mod receiver;
+#[cfg(target_os = "linux")]
+mod run;
+#[cfg(target_os = "linux")]
+mod sender;
+#[cfg(target_os = "linux")]
+mod serve;
+mod show;
+#[cfg(target_os = "linux")]
+mod timer;
+#[cfg(target_os = "linux")]
+mod token;
+#[cfg(target_os = "linux")]
+mod wire;
+
+pub use kpi::{DatagramRow, Measured, SetFigures, StreamRow, TrafficResult};
+pub use narrows_traffic::{KINDS, Mix, Offsets};
+pub use read::read;
+#[cfg(target_os = "linux")]
+pub use run::{RunRequest, run};
+#[cfg(target_os = "linux")]
+pub use serve::{ServeLimits, TrafficCounts, TrafficServer};
+pub use show::Shown;
+#[cfg(target_os = "linux")]
+pub use token::Token;
+
+/// The port of a server, unless another is named (our choice).
+pub const PORT: u16 = 8_898;
+
+#[cfg(target_os = "linux")]
+fn system(what: &str, error: impl std::fmt::Display) -> narrows_results::Error {
+    narrows_results::Error::Engine(format!("{what}: {error}"))
+}

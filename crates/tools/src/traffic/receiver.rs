@@ -1,0 +1,310 @@
+//! The flows of a mix at the client.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+
+use narrows_linux::datagrams::DatagramSocket;
+use narrows_linux::tcp_options::{TcpOptions, begin_to_connect, family};
+use narrows_linux::{Clock, arrival};
+use narrows_units::{Duration, Instant};
+use nix::errno::Errno;
+
+use super::wire::{Head, KEY, OPENING, Opening, SetOptions};
+
+/// Times that a flow of datagrams is asked for, and the time between (our choice).
+const TRIES: u32 = 25;
+const AGAIN: Duration = Duration::from_millis(200);
+
+/// Datagrams or blocks read in a row, before others have their turn.
+const TURN: usize = 64;
+
+/// Values of a set that are kept; beyond that each second one is dropped, evenly (our choice).
+const MOST_VALUES: usize = 200_000;
+
+/// Values, evenly thinned where they are too many.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Values {
+    kept: Vec<(u64, i64)>,
+    seen: u64,
+    /// One in 2^this is kept.
+    thinned: u32,
+}
+
+impl Values {
+    /// Adds one that was measured at `at_ns`.
+    pub(super) fn add(&mut self, at_ns: u64, value: i64) {
+        if self.seen % (1 << self.thinned) == 0 {
+            self.kept.push((at_ns, value));
+        }
+        self.seen += 1;
+        if self.kept.len() >= MOST_VALUES {
+            let mut place = 0;
+            self.kept.retain(|_| {
+                place += 1;
+                place % 2 == 1
+            });
+            self.thinned += 1;
+        }
+    }
+
+    pub(super) fn kept(&self) -> &[(u64, i64)] {
+        &self.kept
+    }
+}
+
+/// What arrived of a flow in an interval.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Interval {
+    pub(super) bytes: u64,
+    pub(super) packets: u64,
+    /// Sum and greatest of arrival less departure, each by its own clock, in nanoseconds.
+    pub(super) sum_ns: i128,
+    pub(super) max_ns: Option<i64>,
+    /// Numbers seen up to its beginning.
+    pub(super) expected_before: u64,
+}
+
+/// Datagrams of a transfer.
+#[derive(Debug)]
+pub(super) struct Datagrams {
+    pub(super) socket: DatagramSocket,
+    to: SocketAddr,
+    tries: u32,
+    /// When it is asked for again, until something arrives.
+    pub(super) again: Option<Instant>,
+    pub(super) packets: u64,
+    pub(super) received: u64,
+    pub(super) bytes: u64,
+    /// One more than the highest number.
+    pub(super) expected: u64,
+    /// The last 64 numbers below `expected`, the last in the lowest bit.
+    seen: u64,
+    transit: Option<i64>,
+    jitter_ns: f64,
+    pub(super) interval: Interval,
+}
+
+/// A connection of a transfer.
+#[derive(Debug)]
+pub(super) struct Stream {
+    pub(super) socket: TcpStream,
+    opening: Vec<u8>,
+    pub(super) received: u64,
+}
+
+/// How a step went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    Goes,
+    Over,
+    Lost,
+}
+
+impl Datagrams {
+    /// Asks for transfer `number` of so many datagrams.
+    pub(super) fn open(
+        server: SocketAddr,
+        packets: u64,
+        number: u32,
+        key: &[u8; KEY],
+        now: Instant,
+    ) -> nix::Result<Self> {
+        let any: SocketAddr = match server.is_ipv4() {
+            true => ([0, 0, 0, 0], 0).into(),
+            false => ([0_u16; 8], 0).into(),
+        };
+        let (socket, _) = DatagramSocket::bound(any, true).map_err(Errno::from)?;
+        let mut new = Self {
+            socket,
+            to: server,
+            tries: 0,
+            again: None,
+            packets,
+            received: 0,
+            bytes: 0,
+            expected: 0,
+            seen: 0,
+            transit: None,
+            jitter_ns: 0.0,
+            interval: Interval::default(),
+        };
+        new.ask(number, key, now);
+        Ok(new)
+    }
+
+    /// Asks, and again until something arrives; `Lost` if that was often enough.
+    pub(super) fn ask(&mut self, number: u32, key: &[u8; KEY], now: Instant) -> Step {
+        self.tries += 1;
+        self.again = (self.tries <= TRIES).then(|| now + AGAIN);
+        // What is lost on the way is lost here, too: it is asked again.
+        let _ = self
+            .socket
+            .send(self.to, 0, &Opening::Flow(number).to_bytes(key));
+        match self.again {
+            Some(_) => Step::Goes,
+            None => Step::Lost,
+        }
+    }
+
+    /// Takes what has arrived, with its values; `Over` with the last one.
+    pub(super) fn receive(
+        &mut self,
+        number: u32,
+        clock: &Clock,
+        values: &mut Values,
+        room: &mut [u8],
+    ) -> Step {
+        for _ in 0..TURN {
+            let got = match self.socket.receive(room) {
+                Ok(Some(got)) => got,
+                Ok(None) => continue,
+                Err(Errno::EAGAIN) => return Step::Goes,
+                // What ICMP says is of one datagram.
+                Err(_) => continue,
+            };
+            let head = Head::parse(&room[..got.len]).filter(|head| {
+                head.transfer == number && got.from == self.to && head.number < self.packets
+            });
+            let Some(head) = head else {
+                continue;
+            };
+            self.again = None;
+            if !self.is_new(head.number) {
+                continue;
+            }
+            let at = got.stamp.and_then(|stamp| arrival(clock, stamp));
+            let at = at.unwrap_or_else(|| clock.now()).as_nanos();
+            let transit = at as i64 - head.sent_ns as i64;
+            if let Some(before) = self.transit {
+                // RFC 3550 §6.4.1.
+                let change = transit.abs_diff(before) as f64;
+                self.jitter_ns += (change - self.jitter_ns) / 16.0;
+            }
+            self.transit = Some(transit);
+            self.received += 1;
+            self.bytes += got.len as u64;
+            self.interval.packets += 1;
+            self.interval.bytes += got.len as u64;
+            self.interval.sum_ns += i128::from(transit);
+            self.interval.max_ns = self.interval.max_ns.max(Some(transit));
+            values.add(at, transit);
+            if self.received == self.packets {
+                return Step::Over;
+            }
+        }
+        Step::Goes
+    }
+
+    /// Takes note of a number; whether it is the first of it.
+    fn is_new(&mut self, number: u64) -> bool {
+        if number >= self.expected {
+            let ahead = number - self.expected + 1;
+            self.seen = self.seen.checked_shl(ahead.min(64) as u32).unwrap_or(0) | 1;
+            self.expected = number + 1;
+            return true;
+        }
+        let back = self.expected - 1 - number;
+        // One that is so late is taken for a second one.
+        if back >= 64 || self.seen >> back & 1 == 1 {
+            return false;
+        }
+        self.seen |= 1 << back;
+        true
+    }
+
+    pub(super) fn jitter_ms(&self) -> f64 {
+        self.jitter_ns / 1e6
+    }
+
+    /// What an interval had, and the beginning of the next.
+    pub(super) fn take_interval(&mut self) -> (Interval, u64) {
+        let next = Interval {
+            expected_before: self.expected,
+            ..Interval::default()
+        };
+        let was = std::mem::replace(&mut self.interval, next);
+        (was, self.expected - was.expected_before)
+    }
+}
+
+impl Stream {
+    /// Connects to ask for transfer `number`.
+    pub(super) fn open(
+        server: SocketAddr,
+        number: u32,
+        key: &[u8; KEY],
+        set: &SetOptions,
+    ) -> nix::Result<Self> {
+        let options = TcpOptions {
+            traffic_class: Some(set.class),
+            ..TcpOptions::default()
+        };
+        let socket = options.socket(family(server)).map_err(Errno::from)?;
+        begin_to_connect(&socket, server)?;
+        Ok(Self {
+            socket: TcpStream::from(socket),
+            opening: Opening::Flow(number).to_bytes(key).to_vec(),
+            received: 0,
+        })
+    }
+
+    /// Whether it is still to be opened, for which it has to be writable.
+    pub(super) fn opens(&self) -> bool {
+        !self.opening.is_empty()
+    }
+
+    /// Goes on with what the socket is ready for; `Over` at the end of the stream.
+    pub(super) fn ready(&mut self, room: &mut [u8]) -> Step {
+        while self.opens() {
+            match self.socket.write(&self.opening) {
+                Ok(written) => {
+                    self.opening.drain(..written.min(OPENING));
+                }
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return Step::Goes,
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return Step::Lost,
+            }
+        }
+        for _ in 0..TURN {
+            match self.socket.read(room) {
+                Ok(0) => return Step::Over,
+                Ok(read) => self.received += read as u64,
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return Step::Goes,
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return Step::Lost,
+            }
+        }
+        Step::Goes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_that_are_too_many_are_thinned_evenly() {
+        let mut values = Values::default();
+        for i in 0..1_000_000 {
+            values.add(i, i as i64);
+        }
+        assert!(values.kept().len() < MOST_VALUES);
+        let gaps: Vec<_> = values.kept().windows(2).map(|p| p[1].0 - p[0].0).collect();
+        assert!(gaps.iter().all(|gap| *gap == gaps[0]), "{:?}", &gaps[..10]);
+        assert!(values.kept().last().unwrap().0 > 990_000);
+    }
+
+    #[test]
+    fn numbers_count_once_however_they_are_ordered() {
+        let clock = Clock::starting_now();
+        let to = SocketAddr::from(([127, 0, 0, 1], 9));
+        let mut flow = Datagrams::open(to, 100, 0, &[0; KEY], clock.now()).unwrap();
+        let numbers = [0, 1, 1, 3, 2, 2, 90, 3, 89, 90, 91, 0];
+        let new: Vec<bool> = numbers.iter().map(|n| flow.is_new(*n)).collect();
+        let expected = [
+            true, true, false, true, true, false, true, false, true, false, true, false,
+        ];
+        assert_eq!(new, expected);
+        assert_eq!(flow.expected, 92);
+    }
+}

@@ -1,0 +1,209 @@
+//! A server and its clients on the loopback interface.
+
+use std::io::{Read, Write};
+use std::sync::mpsc;
+
+use narrows_traffic::{Mix, Offsets};
+
+use super::*;
+use crate::traffic::{RunRequest, run};
+
+const TOKEN: &[u8] = b"0123456789abcdef";
+
+/// A flow file of two datagram flows, as quick as tests want it.
+const VOICE: &str = "label: voice
+client:
+  at: [0s, 50ms]
+  config: {server-address: h, udp: true, length: 126, target-bitrate: 640K, time-s: 0.2, parallel: 2, tos: 0xb8}
+";
+
+const PAGES: &str = "label: page
+client:
+  at: [0s, 100ms]
+  config: {server-address: h, bytes: 123457, parallel: 3}
+";
+
+const PACED: &str = "label: paced
+client:
+  at: [0s]
+  config: {server-address: h, target-bitrate: 1M, time-s: 0.3}
+";
+
+/// Runs `act` with the address of a server that then ends; what it had counted.
+fn with_server(limits: ServeLimits, act: impl FnOnce(SocketAddr)) -> TrafficCounts {
+    let address = ["127.0.0.1:0".to_owned()];
+    // The port 0 is none that may be named.
+    let mut server = TrafficServer::new(&[], limits, Token::of(TOKEN)).unwrap();
+    server.at = vec![address[0].parse().unwrap()];
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let (tell, told) = mpsc::channel();
+        let stop = &stop;
+        let running = scope.spawn(move || server.serve(stop, |at| tell.send(at[0]).unwrap()));
+        let at = told.recv().unwrap();
+        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| act(at)));
+        stop.store(true, Ordering::SeqCst);
+        let counts = running.join().unwrap().unwrap();
+        if let Err(panic) = done {
+            std::panic::resume_unwind(panic);
+        }
+        counts
+    })
+}
+
+fn request(files: &[&str], at: SocketAddr, token: &[u8]) -> RunRequest {
+    let files = files.iter().map(|text| ("flow.yaml", *text));
+    let mix = Mix::of_files(files).unwrap();
+    let mut request = RunRequest::new(mix, &at.to_string(), Token::of(token), |_| true).unwrap();
+    request.offsets = Offsets::Spread;
+    request
+}
+
+#[test]
+fn a_mix_arrives_to_the_byte_with_delays_within_what_is_said_of_them() {
+    let counts = with_server(ServeLimits::default(), |at| {
+        let never = AtomicBool::new(false);
+        let result = run(&request(&[VOICE, PAGES, PACED], at, TOKEN), &never, || {}).unwrap();
+        assert!(result.whole, "{result}");
+        let [voice, page, paced] = &result.sets[..] else {
+            panic!("{result}");
+        };
+        // 128 kbit of datagrams of 126 bytes: 127 of each of four flows.
+        assert_eq!(
+            (voice.transfers, voice.packets, voice.lost),
+            (4, 4 * 127, 0),
+            "{result}"
+        );
+        assert_eq!(voice.received_bytes, voice.due_bytes.unwrap());
+        assert_eq!(
+            (page.complete, page.received_bytes),
+            (6, 6 * 123_457),
+            "{result}"
+        );
+        assert_eq!(page.sent_bytes, page.received_bytes);
+        assert_eq!(
+            (paced.complete, paced.received_bytes),
+            (1, 37_500),
+            "{result}"
+        );
+        let within = result.clocks_within_ms.unwrap();
+        let delay = voice.delay_ms.unwrap();
+        assert!(delay.p50 >= -within, "{delay:?} within {within}");
+        assert!(result.datagrams.iter().all(|row| row.tos == 0xb8));
+        let of_rows: u64 = result.datagrams.iter().map(|row| row.bytes).sum();
+        assert_eq!(of_rows, voice.received_bytes);
+        let of_rows: u64 = result.streams.iter().map(|row| row.bytes).sum();
+        assert_eq!(of_rows, page.sent_bytes + paced.sent_bytes);
+    });
+    assert_eq!(
+        (counts.sessions, counts.unauthenticated, counts.refused),
+        (1, 0, 0)
+    );
+}
+
+#[test]
+fn who_has_not_the_token_gets_nothing() {
+    let counts = with_server(ServeLimits::default(), |at| {
+        let never = AtomicBool::new(false);
+        let wrong = run(&request(&[PAGES], at, b"0123456789abcdeg"), &never, || {}).unwrap_err();
+        assert!(wrong.to_string().contains("token"), "{wrong}");
+        // Nor who says nothing that is a proof: the drawn bytes come, and then the end.
+        let mut stream = TcpStream::connect(at).unwrap();
+        stream.set_read_timeout(Some(PATIENCE * 2)).unwrap();
+        stream.write_all(&[0; 64]).unwrap();
+        let mut all = Vec::new();
+        let _ = stream.read_to_end(&mut all);
+        assert_eq!(all.len(), 32);
+    });
+    assert_eq!((counts.sessions, counts.unauthenticated), (0, 2));
+}
+
+#[test]
+fn what_is_beyond_a_limit_is_refused_in_words() {
+    let limits = ServeLimits {
+        rate: Rate::from_bits(500_000),
+        transfers: 5,
+        lasts: Duration::from_secs(60),
+        ..ServeLimits::default()
+    };
+    let counts = with_server(limits, |at| {
+        let never = AtomicBool::new(false);
+        for (file, why) in [
+            (VOICE, "640000 bit/s"),
+            (PAGES, "6 transfers"),
+            (PACED, "1000000 bit/s"),
+        ] {
+            let error = run(&request(&[file], at, TOKEN), &never, || {}).unwrap_err();
+            assert!(error.to_string().contains(why), "{error}");
+        }
+        let mut long = request(&[PAGES], at, TOKEN);
+        long.grace = Duration::from_secs(600);
+        let error = run(&long, &never, || {}).unwrap_err();
+        assert!(error.to_string().contains("transfers"), "{error}");
+    });
+    assert_eq!((counts.sessions, counts.refused), (0, 4));
+}
+
+#[test]
+fn one_client_cannot_take_all_places() {
+    let mut of = BTreeMap::new();
+    let taken = |of: &mut BTreeMap<u128, usize>, client| Present::take(of, client, 8, 4);
+    assert_eq!((0..100).filter(|_| taken(&mut of, 1)).count(), 4);
+    assert!(taken(&mut of, 2));
+    Present::give(&mut of, 1);
+    assert!(taken(&mut of, 1) && !taken(&mut of, 1));
+    assert_eq!(
+        (0..100)
+            .filter(|client| taken(&mut of, *client + 10))
+            .count(),
+        3
+    );
+}
+
+#[test]
+fn connections_that_say_nothing_leave_places_for_others_and_are_closed() {
+    let counts = with_server(ServeLimits::default(), |at| {
+        let idle: Vec<_> = (0..100).map(|_| TcpStream::connect(at).unwrap()).collect();
+        // All of them are of one client, whose connections are then too many.
+        let mut closed = 0;
+        for mut stream in idle {
+            stream.set_read_timeout(Some(PATIENCE * 3)).unwrap();
+            let mut all = Vec::new();
+            let _ = stream.read_to_end(&mut all);
+            closed += usize::from(all.is_empty());
+        }
+        assert!(closed >= 100 - PENDING_OF_CLIENT, "{closed}");
+        let never = AtomicBool::new(false);
+        assert!(
+            run(&request(&[PAGES], at, TOKEN), &never, || {})
+                .unwrap()
+                .whole
+        );
+    });
+    assert_eq!(counts.sessions, 1);
+}
+
+#[test]
+fn a_client_that_is_stopped_and_a_server_that_ends_leave_what_there_is() {
+    let long = VOICE.replace("time-s: 0.2", "time-s: 60");
+    let stopped = AtomicBool::new(true);
+    with_server(ServeLimits::default(), |at| {
+        let result = run(&request(&[&long], at, TOKEN), &stopped, || {}).unwrap();
+        assert!(!result.whole && result.not_begun > 0, "{result}");
+    });
+    let never = AtomicBool::new(false);
+    let (tell, told) = mpsc::channel();
+    std::thread::scope(|scope| {
+        let mut client = None;
+        with_server(ServeLimits::default(), |at| {
+            let request = request(&[&long], at, TOKEN);
+            let never = &never;
+            let begun = move || tell.send(()).unwrap();
+            client = Some(scope.spawn(move || run(&request, never, begun).unwrap()));
+            told.recv().unwrap();
+        });
+        let result = client.unwrap().join().unwrap();
+        assert!(!result.whole, "{result}");
+        assert!(result.why.unwrap().contains("server"));
+    });
+}
