@@ -276,7 +276,9 @@ impl<'t> One<'t> {
         table.put("from", self.client.clone());
         table.put("to", self.server.clone());
         table.put("bytes", text(Bytes::new(bytes).to_string()));
-        table.put("clients", text(set.instances.to_string()));
+        // A number in words is none in a table; this is as `--app` has it.
+        let clients = Node::raw(&set.instances.to_string(), self.spot.clone());
+        table.put("clients", clients);
         table.put("starts", text(starts));
         if let Some(offsets) = self.table.at("offsets") {
             table.put("offsets", offsets.clone());

@@ -102,6 +102,12 @@ mod here {
         let influx = args.influx.as_deref().map(new_file).transpose()?;
         let result = traffic::run(&request, cancel_flag(), || {
             message!("narrows: {transfers} transfers in {time}");
+        });
+        let result = result.inspect_err(|_| {
+            // An empty file is not to stand in the way of the next run.
+            if let Some(path) = &args.influx {
+                let _ = std::fs::remove_file(path);
+            }
         })?;
         if let Some(folder) = csv {
             for (name, text) in [("udp.csv", result.udp_csv()), ("tcp.csv", result.tcp_csv())] {

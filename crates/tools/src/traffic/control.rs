@@ -130,8 +130,9 @@ impl Control {
             match self.fill() {
                 Ok(()) => {}
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(true),
-                Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Ok(false),
-                Err(e) => return Err(e),
+                Err(e) if e.kind() == io::ErrorKind::InvalidData => return Err(e),
+                // At its end, or reset: it is gone.
+                Err(_) => return Ok(false),
             }
         }
     }

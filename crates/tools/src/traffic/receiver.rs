@@ -1,5 +1,6 @@
 //! The flows of a mix at the client.
 
+use std::collections::BTreeSet;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
@@ -14,6 +15,9 @@ use super::wire::{Head, KEY, OPENING, Opening, SetOptions};
 /// Times that a flow of datagrams is asked for, and the time between (our choice).
 const TRIES: u32 = 25;
 const AGAIN: Duration = Duration::from_millis(200);
+
+/// Ports that are tried until one is free (our choice).
+const PORTS_TRIED: u32 = 1_000;
 
 /// Datagrams or blocks read in a row, before others have their turn.
 const TURN: usize = 64;
@@ -64,10 +68,29 @@ pub(super) struct Interval {
     pub(super) expected_before: u64,
 }
 
+/// A socket for datagrams at a port of its own. Ports of such sockets may be shared, so that the kernel
+/// gives out one that is `taken` again, whose datagrams would then go astray.
+fn bound(server: SocketAddr, taken: &BTreeSet<u16>) -> nix::Result<(DatagramSocket, u16)> {
+    let any: SocketAddr = match server.is_ipv4() {
+        true => ([0, 0, 0, 0], 0).into(),
+        false => ([0_u16; 8], 0).into(),
+    };
+    for _ in 0..PORTS_TRIED {
+        let (socket, _) = DatagramSocket::bound(any, true).map_err(Errno::from)?;
+        let port = socket.local()?.port();
+        if !taken.contains(&port) {
+            return Ok((socket, port));
+        }
+    }
+    Err(Errno::EADDRINUSE)
+}
+
 /// Datagrams of a transfer.
 #[derive(Debug)]
 pub(super) struct Datagrams {
     pub(super) socket: DatagramSocket,
+    /// Its port, which no other flow has.
+    pub(super) port: u16,
     to: SocketAddr,
     tries: u32,
     /// When it is asked for again, until something arrives.
@@ -108,14 +131,12 @@ impl Datagrams {
         number: u32,
         key: &[u8; KEY],
         now: Instant,
+        taken: &BTreeSet<u16>,
     ) -> nix::Result<Self> {
-        let any: SocketAddr = match server.is_ipv4() {
-            true => ([0, 0, 0, 0], 0).into(),
-            false => ([0_u16; 8], 0).into(),
-        };
-        let (socket, _) = DatagramSocket::bound(any, true).map_err(Errno::from)?;
+        let (socket, port) = bound(server, taken)?;
         let mut new = Self {
             socket,
+            port,
             to: server,
             tries: 0,
             again: None,
@@ -295,10 +316,23 @@ mod tests {
     }
 
     #[test]
+    fn no_two_flows_have_one_port() {
+        let to = SocketAddr::from(([127, 0, 0, 1], 9));
+        let mut taken = BTreeSet::new();
+        let mut sockets = Vec::new();
+        for _ in 0..300 {
+            let (socket, port) = bound(to, &taken).unwrap();
+            assert!(taken.insert(port), "{port}");
+            sockets.push(socket);
+        }
+    }
+
+    #[test]
     fn numbers_count_once_however_they_are_ordered() {
         let clock = Clock::starting_now();
         let to = SocketAddr::from(([127, 0, 0, 1], 9));
-        let mut flow = Datagrams::open(to, 100, 0, &[0; KEY], clock.now()).unwrap();
+        let mut flow =
+            Datagrams::open(to, 100, 0, &[0; KEY], clock.now(), &BTreeSet::new()).unwrap();
         let numbers = [0, 1, 1, 3, 2, 2, 90, 3, 89, 90, 91, 0];
         let new: Vec<bool> = numbers.iter().map(|n| flow.is_new(*n)).collect();
         let expected = [

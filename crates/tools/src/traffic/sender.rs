@@ -353,7 +353,7 @@ impl<'s> Sender<'s> {
         }
     }
 
-    /// A connection has said which transfer it is for.
+    /// A connection names its transfer.
     fn open(&mut self, token: u64) {
         let now = self.now();
         let Some(stream) = self.streams.get_mut(&token) else {
