@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 from . import _narrows
@@ -13,8 +14,8 @@ def style() -> dict[str, Any]:
     The colours are those of the figures, which are distinct under all common forms of colour
     blindness.
     """
-    from cycler import cycler
-
+    # Matplotlib's, neither of which has to be there.
+    cycler: Any = importlib.import_module("cycler").cycler
     flows, ink, axis, grid = _narrows.palette()
     return {
         "axes.axisbelow": True,

@@ -46,7 +46,7 @@ def main(version: str, module: str, command: str, folder: str) -> None:
     with zipfile.ZipFile(wheel, "w", zipfile.ZIP_STORED) as archive:
         for name, contents in files.items():
             entry = zipfile.ZipInfo(name)
-            entry.external_attr = (0o755 if "/scripts/" in name else 0o644) << 16
+            entry.external_attr = (0o100755 if "/scripts/" in name else 0o100644) << 16
             archive.writestr(entry, contents)
     print(wheel)
 
