@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use narrows_traffic::{Mix, Sends, Transfer};
+use narrows_traffic::{Mix, Sends};
 
 use super::super::clocks::Clocks;
 use super::super::kpi::{DatagramRow, Measured, SetFigures, StreamRow, TrafficResult};
 use super::super::receiver::Interval;
-use super::{Client, Done};
+use super::Client;
 
 impl Client {
     /// All that was measured.
