@@ -176,6 +176,9 @@ fn shards_that_are_killed_and_started_again_merge_to_what_a_single_run_is() {
     assert_eq!(merged, single);
 }
 
+/// What is said of a cell that was spoilt, and how it is.
+type Spoil = (&'static str, fn(&Path));
+
 #[test]
 fn what_is_missing_is_named_and_counted_and_what_is_not_a_cell_is_not_merged() {
     let at = tempfile::tempdir().expect("a folder");
@@ -185,7 +188,7 @@ fn what_is_missing_is_named_and_counted_and_what_is_not_a_cell_is_not_merged() {
         ended(&shard(at, number, 3).output().expect("it ends"), 0);
     }
     // What was written by another, in place of cells and of their files.
-    let spoil: [(&str, fn(&Path)); 9] = [
+    let spoil: [Spoil; 9] = [
         ("cell.json cannot be read", |cell| {
             fs::remove_file(cell.join("cell.json")).expect("it was there");
             mkfifo(&cell.join("cell.json"), Mode::S_IRWXU).expect("a pipe");

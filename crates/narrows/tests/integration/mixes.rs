@@ -35,10 +35,8 @@ fn run(rate: &str, keys: &str) -> (RunResult, u64) {
         .unwrap()
         .bytes();
     let options = RunOptions::default();
-    (
-        run_scenario(&SimEngine, &plan, &options, &unwatched()).unwrap(),
-        said,
-    )
+    let run = unwatched(|watch| run_scenario(&SimEngine, &plan, &options, watch));
+    (run.unwrap(), said)
 }
 
 fn total(result: &RunResult, app: &str, field: &str) -> f64 {
