@@ -1,7 +1,13 @@
 //! Rights that a program which serves others gives up.
 
 use nix::sys::prctl::set_no_new_privs;
-use nix::unistd::{User, setgroups, setresgid, setresuid};
+use nix::unistd::{User, geteuid, setgroups, setresgid, setresuid};
+
+use narrows_results::Error;
+use narrows_scenario::Refusal;
+
+/// Whom a server that root starts becomes, unless another is named.
+const NOBODY: &str = "nobody";
 
 /// No program that this thread or those that it starts from now on may run has more rights
 /// than they.
@@ -14,4 +20,29 @@ pub(crate) fn become_user(user: &User) -> nix::Result<()> {
     setgroups(&[])?;
     setresgid(user.gid, user.gid, user.gid)?;
     setresuid(user.uid, user.uid, user.uid)
+}
+
+/// Has nothing that only root may, once the sockets are open: becomes `user`, or `nobody`, where root
+/// started it.
+///
+/// # Errors
+/// When another than root names a user, or there is no such one.
+pub(crate) fn give_up(user: Option<&str>) -> Result<(), Error> {
+    gain_no_more().map_err(|e| Error::Engine(format!("rights cannot be given up: {e}")))?;
+    if !geteuid().is_root() {
+        return match user {
+            Some(_) => Err(Error::NoPermission(
+                "only root can become another user: leave --user out, or run it with sudo"
+                    .to_owned(),
+            )),
+            None => Ok(()),
+        };
+    }
+    let name = user.unwrap_or(NOBODY);
+    let found = User::from_name(name).ok().flatten().ok_or_else(|| {
+        let why = Refusal::new("--user", format!("`{name}`"), "a user of this machine");
+        Error::Refused(why.to_string())
+    })?;
+    let failed = |e| Error::Engine(format!("the process cannot become {name}: {e}"));
+    become_user(&found).map_err(failed)
 }

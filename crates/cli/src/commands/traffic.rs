@@ -63,7 +63,7 @@ mod here {
             lasts: args.longest,
         };
         let token = Token::read(&args.token)?;
-        let server = TrafficServer::new(&args.addresses, limits, token)?;
+        let server = TrafficServer::new(&args.addresses, limits, token)?.giving_up_rights();
         let counts = server.serve(cancel_flag(), |at| {
             let at: Vec<_> = at.iter().map(SocketAddr::to_string).collect();
             message!(

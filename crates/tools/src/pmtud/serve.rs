@@ -11,7 +11,6 @@ use narrows_results::Error;
 use narrows_scenario::Refusal;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::unistd::{User, geteuid};
 
 use super::{PORT, socket_address, system};
 use crate::rights;
@@ -21,9 +20,6 @@ const LOOK: u16 = 100;
 
 /// Datagrams of a socket that are taken in a row, before it is looked whether it is to end.
 const TURN: u32 = 1_000;
-
-/// Whom a server that root starts becomes, unless another is named.
-const NOBODY: &str = "nobody";
 
 /// What a server is to do.
 #[derive(Clone, Debug)]
@@ -99,7 +95,7 @@ pub fn serve(
             }
         }
     }
-    give_up_rights(request.user.as_deref())?;
+    rights::give_up(request.user.as_deref())?;
     let key = random_bytes().map_err(|e| system("no key can be drawn", e))?;
     let mut server = Server::new(request.settings, key);
     let clock = Clock::starting_now();
@@ -141,25 +137,4 @@ fn answer_all(server: &mut Server, clock: &Clock, socket: &DatagramSocket, room:
             }
         }
     }
-}
-
-/// Has nothing that only root may, now that the sockets are open.
-fn give_up_rights(user: Option<&str>) -> Result<(), Error> {
-    rights::gain_no_more().map_err(|e| system("rights cannot be given up", e))?;
-    if !geteuid().is_root() {
-        return match user {
-            Some(_) => Err(Error::NoPermission(
-                "only root can become another user: leave --user out, or run it with sudo"
-                    .to_owned(),
-            )),
-            None => Ok(()),
-        };
-    }
-    let name = user.unwrap_or(NOBODY);
-    let found = User::from_name(name).ok().flatten().ok_or_else(|| {
-        let why = Refusal::new("--user", format!("`{name}`"), "a user of this machine");
-        Error::Refused(why.to_string())
-    })?;
-    let become_user = rights::become_user(&found);
-    become_user.map_err(|e| system(&format!("the process cannot become {name}"), e))
 }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,6 +23,7 @@ use super::sender::Session;
 use super::token::Token;
 use super::wire::{Answer, HEAD, Request, client_of};
 use super::{PORT, system};
+use crate::rights;
 
 /// Milliseconds between two looks at whether it is to end.
 const LOOK: u16 = 100;
@@ -65,6 +67,7 @@ pub struct TrafficServer {
     at: Vec<SocketAddr>,
     limits: ServeLimits,
     token: Token,
+    gives_up_rights: bool,
 }
 
 /// What a server has counted.
@@ -167,7 +170,22 @@ impl TrafficServer {
             at.push((Ipv4Addr::UNSPECIFIED, PORT).into());
             at.push((Ipv6Addr::UNSPECIFIED, PORT).into());
         }
-        Ok(Self { at, limits, token })
+        Ok(Self {
+            at,
+            limits,
+            token,
+            gives_up_rights: false,
+        })
+    }
+
+    /// Has the whole process give up what only root may, and become `nobody`, once its sockets
+    /// are open.
+    #[must_use]
+    pub fn giving_up_rights(self) -> Self {
+        Self {
+            gives_up_rights: true,
+            ..self
+        }
     }
 
     /// Serves until `stop` is set; `ready` is called once it does.
@@ -195,6 +213,9 @@ impl TrafficServer {
                 }
             }
         }
+        if self.gives_up_rights {
+            rights::give_up(None)?;
+        }
         let at = listeners.iter().filter_map(|l| l.local_addr().ok());
         ready(&at.collect::<Vec<_>>());
         let shared = Arc::new(Shared {
@@ -214,8 +235,17 @@ impl TrafficServer {
                 Err(error) => return Err(system("sockets cannot be waited for", error)),
             }
             for listener in &listeners {
-                while let Ok((stream, from)) = listener.accept() {
-                    admit(&shared, stream, from.ip());
+                loop {
+                    match listener.accept() {
+                        Ok((stream, from)) => admit(&shared, stream, from.ip()),
+                        Err(e) if e.kind() == ErrorKind::WouldBlock => break,
+                        // Out of descriptors, say: a connection stays where it is, and asks for no
+                        // processor until there may be one again.
+                        Err(_) => {
+                            std::thread::sleep(std::time::Duration::from_millis(10));
+                            break;
+                        }
+                    }
                 }
             }
         }
