@@ -239,7 +239,13 @@ impl<'t> One<'t> {
         table.put("opens", self.client.clone());
         table.put("traffic", Node::text(traffic, self.spot));
         if connection && table.at("cc").is_none() {
-            table.put("cc", Node::text("cubic", self.spot));
+            let transport = table.at("transport").map(|node| &node.value);
+            let over_quic = matches!(
+                transport,
+                Some(Value::Text(word) | Value::Raw(word)) if word == "quic"
+            );
+            let control = if over_quic { "quic:cubic" } else { "cubic" };
+            table.put("cc", Node::text(control, self.spot));
         }
         self.put_time(&mut table, "start", start);
         let stop = start + lasts;

@@ -94,7 +94,10 @@ fn the_keys_of_a_mix_are_those_of_its_flows_and_applications() {
             .ends_with("clients 1 starts every 10s times 6 offsets spread")
     );
     assert_eq!((page.dscp, page.start.as_micros()), (46, 2_000_000));
-    assert_eq!(page.transport.tcp().unwrap().cc.to_string(), "prague");
+    assert_eq!(
+        page.transport.tcp().unwrap().cc.to_string(),
+        "prague variant 2024"
+    );
 }
 
 #[test]

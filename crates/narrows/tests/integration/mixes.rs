@@ -82,7 +82,8 @@ fn arrived(result: &RunResult) -> (Vec<u64>, u64) {
 fn a_mix_arrives_to_the_byte_over_tcp_and_quic_where_the_path_carries_it() {
     for keys in [
         "",
-        "transport = \"quic\"\ncc = \"cubic\"",
+        "transport = \"quic\"",
+        "cc = \"quic:newreno\"",
         "offsets = \"spread\"",
     ] {
         let (result, said) = run("40Mbit", keys);

@@ -268,7 +268,8 @@ impl TrafficResult {
     pub fn influx(&self, measurement: &str) -> String {
         let mut text = String::new();
         let measurement = tag(measurement, false);
-        let ns = |at_s: f64| (at_s * 1e9).round() as i64;
+        // In whole microseconds, which a time since 1970 still has as a `f64`.
+        let ns = |at_s: f64| (at_s * 1e6).round() as i64 * 1_000;
         for row in &self.datagrams {
             let _ = write!(
                 text,

@@ -48,7 +48,7 @@ impl Token {
         let name = path.display();
         let refuse = |found: String, allowed: &str, help: &str| {
             let refusal = Refusal::new("--token", format!("`{name}`{found}"), allowed);
-            Error::Refused(refusal.with_help(help.to_owned()).to_string())
+            Error::Refused(refusal.with_help(help.to_owned()).to_line())
         };
         let help = format!("head -c 32 /dev/urandom | base64 > {name} && chmod 600 {name}");
         let io = |source| Error::Io {
