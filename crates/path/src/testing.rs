@@ -145,6 +145,12 @@ impl Bench {
     /// The same at a node, by `port`.
     pub fn offer_to(&mut self, now: Instant, port: Port, len: u32, class: u8) -> u64 {
         self.run_until(now);
+        self.offer_unwoken(now, port, len, class)
+    }
+
+    /// The same, but the element was not woken for what was due until then, as by an engine that
+    /// is late.
+    pub fn offer_unwoken(&mut self, now: Instant, port: Port, len: u32, class: u8) -> u64 {
         let mut packet = self.pool.take(now, None);
         let address = |last| IpAddr::V4(Ipv4Addr::new(10, 0, 0, last));
         IpFields {

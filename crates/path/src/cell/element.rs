@@ -222,6 +222,15 @@ impl Cell {
         Instant::from_nanos(whole).max(free)
     }
 
+    /// Gives out all subframes that began by `last`. One that is woken late has several of them,
+    /// and a packet that came meanwhile is in none that began before.
+    fn run_subframes(&mut self, last: Instant, out: &mut Outlet<'_>) {
+        while let Some(due) = self.due.filter(|due| *due <= last) {
+            self.subframe(due, out);
+            self.due = self.is_busy().then(|| due + TTI);
+        }
+    }
+
     /// Sends a transport block in the subframe that begins `now`.
     fn send(&mut self, now: Instant, mut block: Block) {
         block.tries += 1;
@@ -318,7 +327,12 @@ impl Element for Cell {
             out.send(port, packet);
             return;
         }
-        terminal.waiting.push(now, packet, out);
+        if let Some(before) = now.as_nanos().checked_sub(1) {
+            self.run_subframes(Instant::from_nanos(before), out);
+        }
+        self.terminals[usize::from(port)]
+            .waiting
+            .push(now, packet, out);
         if self.due.is_none() && self.is_busy() {
             self.due = Some(self.next_subframe(now));
         }
@@ -343,10 +357,7 @@ impl Element for Cell {
                 terminal.pass(now, at as Port, out);
             }
         }
-        if let Some(due) = self.due.filter(|due| *due <= now) {
-            self.subframe(due, out);
-            self.due = self.is_busy().then(|| due + TTI);
-        }
+        self.run_subframes(now, out);
     }
 
     /// `cqi N`, `distance DISTANCE`, `queue …`, or several, of one terminal.

@@ -55,6 +55,47 @@ fn a_packet_leaves_by_its_port_when_its_last_segment_has_come() {
 }
 
 #[test]
+fn a_cell_that_is_woken_late_sends_no_packet_in_a_subframe_before_it_came() {
+    let mut bench = Bench::node("cell blocks 6 cqi 15", &["", ""]);
+    bench.offer_unwoken(Instant::from_nanos(300_000), 0, 200, 0);
+    // The subframe of 1 ms is due, and nobody has woken it.
+    bench.offer_unwoken(Instant::from_nanos(5_500_000), 0, 200, 0);
+    bench.offer_unwoken(Instant::from_nanos(5_600_000), 1, 200, 0);
+    bench.run_until(ms(8));
+    assert_eq!(bench.left, [(0, ms(1 + 3), 0)]);
+    bench.run_until(Instant::MAX);
+    assert_eq!(bench.left[1..], [(1, ms(6 + 3), 0), (2, ms(6 + 3), 0)]);
+}
+
+#[test]
+fn an_average_goes_on_falling_while_a_terminal_is_idle() {
+    // The first had its fill, and was then idle for three windows. What it has next it gets before
+    // the second, whose average is as high as its share.
+    let mut bench = Bench::node(
+        "cell blocks 6 cqi 15 window 100ms",
+        &["queue pfifo limit 1000", "queue pfifo limit 1000"],
+    );
+    for _ in 0..36 {
+        bench.offer_to(ms(0), 0, 1500, 0);
+    }
+    bench.run_until(ms(400));
+    assert_eq!(bench.left.len(), 36);
+    // Eleven subframes: an average of a tenth of the rate.
+    for _ in 0..4 {
+        bench.offer_to(ms(400), 1, 1500, 0);
+    }
+    bench.run_until(ms(415));
+    assert_eq!(bench.left.len(), 40);
+    let together = Instant::from_nanos(415_300_000);
+    for port in [1, 0, 1, 0] {
+        bench.offer_to(together, port, 1500, 0);
+    }
+    let before = bench.left.len();
+    bench.run_until(Instant::MAX);
+    assert_eq!(bench.by[before], 0, "{:?}", bench.by);
+}
+
+#[test]
 fn a_terminal_alone_has_the_rate_of_its_blocks() {
     for (words, bytes_per_ms) in [
         ("cell blocks 6 cqi 15", 549),
