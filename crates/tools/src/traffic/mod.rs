@@ -36,6 +36,11 @@ pub use token::Token;
 /// The port of a server, unless another is named (our choice).
 pub const PORT: u16 = 8_898;
 
+/// How long a listener is left alone after no connection could be taken, for want of descriptors,
+/// say: a connection stays where it is, and asks for no processor meanwhile (our choice).
+#[cfg(target_os = "linux")]
+const OUT_OF_DESCRIPTORS: std::time::Duration = std::time::Duration::from_millis(10);
+
 #[cfg(target_os = "linux")]
 fn system(what: &str, error: impl std::fmt::Display) -> narrows_results::Error {
     narrows_results::Error::Engine(format!("{what}: {error}"))

@@ -361,15 +361,20 @@ impl Client {
 
     fn take_reports(&mut self, control: &mut Control) -> std::io::Result<()> {
         while let Some(report) = control.line::<Report>()? {
-            match report {
-                Report::Samples(samples) => {
-                    let room = MOST_ROWS.saturating_sub(self.samples.len());
-                    self.samples.extend(samples.into_iter().take(room));
-                }
-                Report::End(end) => self.end = Some(end),
-            }
+            self.take_report(report);
         }
         Ok(())
+    }
+
+    /// Keeps what the server reports, as much as there is room for: it may send without end.
+    fn take_report(&mut self, report: Report) {
+        match report {
+            Report::Samples(samples) => {
+                let room = MOST_ROWS.saturating_sub(self.samples.len());
+                self.samples.extend(samples.into_iter().take(room));
+            }
+            Report::End(end) => self.end = Some(end),
+        }
     }
 
     /// Ends the session, and takes what the server knows.
@@ -379,8 +384,7 @@ impl Client {
         }
         while self.end.is_none() {
             match control.receive::<Report>(until) {
-                Ok(Report::Samples(samples)) => self.samples.extend(samples),
-                Ok(Report::End(end)) => self.end = Some(end),
+                Ok(report) => self.take_report(report),
                 Err(_) => return,
             }
         }

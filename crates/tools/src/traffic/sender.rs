@@ -14,6 +14,7 @@ use narrows_units::{Duration, Instant, Rate};
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 
+use super::OUT_OF_DESCRIPTORS;
 use super::control::Control;
 use super::timer::Timer;
 use super::wire::{HEAD, Head, KEY, OPENING, Opening, Report, Request, SenderEnd, StreamSample};
@@ -83,6 +84,8 @@ struct Sender<'s> {
     /// When a transfer is to go on: datagrams by number, connections by token.
     due: BinaryHeap<Reverse<(Instant, bool, u64)>>,
     room: Vec<u8>,
+    /// When the listener is looked at again, after a connection could not be taken.
+    listens_from: Option<Instant>,
     /// Of connections that are gone since the last sample.
     parted: Vec<StreamSample>,
     end: SenderEnd,
@@ -123,6 +126,7 @@ impl<'s> Sender<'s> {
             datagrams: BTreeMap::new(),
             due: BinaryHeap::new(),
             room: vec![0; narrows_linux::datagrams::LARGEST],
+            listens_from: None,
             parted: Vec::new(),
             end: SenderEnd::default(),
         })
@@ -154,6 +158,10 @@ impl<'s> Sender<'s> {
                 self.sample(interval)?;
                 sample_at = now + interval;
             }
+            if self.listens_from.is_some_and(|at| now >= at) {
+                self.listens_from = None;
+                self.listen(EpollFlags::EPOLLIN)?;
+            }
             self.go_on();
             let next = self.due.peek().map(|Reverse((at, ..))| *at);
             let next = next.map_or(sample_at, |at| at.min(sample_at));
@@ -165,7 +173,7 @@ impl<'s> Sender<'s> {
             };
             for event in &events[..count] {
                 match event.data() {
-                    LISTENER => self.accept(),
+                    LISTENER => self.accept()?,
                     SOCKET => self.receive(),
                     TIMER => timer.take(),
                     CONTROL => {
@@ -199,9 +207,24 @@ impl<'s> Sender<'s> {
         self.end
     }
 
+    /// Waits for these events of the listener.
+    fn listen(&self, events: EpollFlags) -> io::Result<()> {
+        let mut event = EpollEvent::new(events, LISTENER);
+        Ok(self.epoll.modify(&self.session.listener, &mut event)?)
+    }
+
     /// Accepts connections of the client.
-    fn accept(&mut self) {
-        while let Ok((socket, from)) = self.session.listener.accept() {
+    fn accept(&mut self) -> io::Result<()> {
+        loop {
+            let (socket, from) = match self.session.listener.accept() {
+                Ok(accepted) => accepted,
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(_) => {
+                    let pause = Duration::from_nanos(OUT_OF_DESCRIPTORS.as_nanos() as u64);
+                    self.listens_from = Some(self.now() + pause);
+                    return self.listen(EpollFlags::empty());
+                }
+            };
             let most = self.session.request.transfers.len() + UNNAMED;
             let known = from.ip().to_canonical() == self.session.peer.to_canonical();
             if !known || self.streams.len() >= most || socket.set_nonblocking(true).is_err() {

@@ -22,7 +22,7 @@ use super::control::{Control, PATIENCE};
 use super::sender::Session;
 use super::token::Token;
 use super::wire::{Answer, HEAD, Request, client_of};
-use super::{PORT, system};
+use super::{OUT_OF_DESCRIPTORS, PORT, system};
 use crate::rights;
 
 /// Milliseconds between two looks at whether it is to end.
@@ -239,10 +239,8 @@ impl TrafficServer {
                     match listener.accept() {
                         Ok((stream, from)) => admit(&shared, stream, from.ip()),
                         Err(e) if e.kind() == ErrorKind::WouldBlock => break,
-                        // Out of descriptors, say: a connection stays where it is, and asks for no
-                        // processor until there may be one again.
                         Err(_) => {
-                            std::thread::sleep(std::time::Duration::from_millis(10));
+                            std::thread::sleep(OUT_OF_DESCRIPTORS);
                             break;
                         }
                     }

@@ -160,6 +160,107 @@ fn one_client_cannot_take_all_places() {
     );
 }
 
+/// A transfer that ends with its session alone.
+fn endless() -> String {
+    PACED.replace("time-s: 0.3", "time-s: 600")
+}
+
+#[test]
+fn a_client_with_its_half_of_the_sessions_gets_another_only_when_one_has_ended() {
+    let limits = ServeLimits {
+        sessions: 2,
+        ..ServeLimits::default()
+    };
+    let counts = with_server(limits, |at| {
+        let (tell, told) = mpsc::channel();
+        let stop = AtomicBool::new(false);
+        let never = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let file = endless();
+            let long = request(&[&file], at, TOKEN);
+            let stop = &stop;
+            let first = scope.spawn(move || run(&long, stop, || tell.send(()).unwrap()));
+            told.recv().unwrap();
+            let refused = run(&request(&[PAGES], at, TOKEN), &never, || {});
+            stop.store(true, Ordering::SeqCst);
+            first.join().unwrap().unwrap();
+            let why = refused.unwrap_err().to_string();
+            assert!(why.contains("one client may have half"), "{why}");
+        });
+        // The server frees the place a moment after its client is gone.
+        let until = std::time::Instant::now() + PATIENCE;
+        loop {
+            match run(&request(&[PAGES], at, TOKEN), &never, || {}) {
+                Ok(result) => break assert!(result.whole, "{result}"),
+                Err(error) => assert!(std::time::Instant::now() < until, "{error}"),
+            }
+        }
+    });
+    assert_eq!(counts.sessions, 2);
+}
+
+#[test]
+fn rates_at_one_time_are_summed_and_those_after_each_other_are_not() {
+    let limits = ServeLimits {
+        rate: Rate::from_bits(1_500_000),
+        ..ServeLimits::default()
+    };
+    let counts = with_server(limits, |at| {
+        let never = AtomicBool::new(false);
+        let twice = |second: &str| PACED.replace("at: [0s]", &format!("at: [0s, {second}]"));
+        let error = run(&request(&[&twice("0.1s")], at, TOKEN), &never, || {}).unwrap_err();
+        assert!(
+            error.to_string().contains("2000000 bit/s in all"),
+            "{error}"
+        );
+        // One of 300 ms has ended when the next begins.
+        let result = run(&request(&[&twice("0.4s")], at, TOKEN), &never, || {}).unwrap();
+        assert!(result.whole, "{result}");
+    });
+    assert_eq!((counts.sessions, counts.refused), (1, 1));
+}
+
+#[test]
+fn a_session_serves_no_other_address_even_with_its_key() {
+    with_server(ServeLimits::default(), |at| {
+        let client = TcpStream::connect(at).unwrap();
+        let mut control = Control::connected(client, &Token::of(TOKEN)).unwrap();
+        let asked = crate::traffic::wire::Request {
+            interval_ns: 1_000_000_000,
+            lasts_ns: 30_000_000_000,
+            sets: vec![crate::traffic::wire::SetOptions::default()],
+            transfers: Mix::of_files([("flow.yaml", PAGES)])
+                .unwrap()
+                .schedule(Offsets::Spread, 1),
+        };
+        control.send(&asked).unwrap();
+        let until = std::time::Instant::now() + PATIENCE;
+        let Answer::Session { key, tcp, .. } = control.receive(until).unwrap() else {
+            panic!("refused");
+        };
+        let received = |from: [u8; 4]| {
+            let from = SocketAddr::from((from, 0));
+            let socket = narrows_linux::tcp_options::TcpOptions::default();
+            let socket = socket
+                .socket(narrows_linux::tcp_options::family(from))
+                .unwrap();
+            narrows_linux::tcp_options::bind_to(&socket, from).unwrap();
+            let to = nix::sys::socket::SockaddrIn::new(127, 0, 0, 1, tcp);
+            let mut stream = TcpStream::from(socket);
+            stream.set_nonblocking(false).unwrap();
+            nix::sys::socket::connect(std::os::fd::AsRawFd::as_raw_fd(&stream), &to).unwrap();
+            stream.set_read_timeout(Some(PATIENCE)).unwrap();
+            let flow = crate::traffic::wire::Opening::Flow(0).to_bytes(&key);
+            let _ = stream.write_all(&flow);
+            let mut all = Vec::new();
+            let _ = stream.read_to_end(&mut all);
+            all.len()
+        };
+        assert_eq!(received([127, 0, 0, 2]), 0);
+        assert_eq!(received([127, 0, 0, 1]), 123_457);
+    });
+}
+
 #[test]
 fn connections_that_say_nothing_leave_places_for_others_and_are_closed() {
     let counts = with_server(ServeLimits::default(), |at| {
