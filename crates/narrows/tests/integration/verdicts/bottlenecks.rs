@@ -211,3 +211,27 @@ fn the_wrong_bottleneck_and_the_wrong_limit_are_found() {
     });
     assert_eq!(limit, ["wrong-limit"]);
 }
+
+/// Sixty terminals each have a sixtieth of what their link carries alone: it is neither idle, nor
+/// does a flow all but stop that has as much as the others.
+#[test]
+fn a_terminal_that_shares_its_cell_is_neither_idle_nor_starved() {
+    let mut text = "version = 1\nname = \"cell\"\nduration = \"12s\"\nmeasure = \"4s..12s\"\n\
+                    [[router]]\nname = \"cell\"\nis = \"cell blocks 25\"\n\
+                    [[link]]\nname = \"core\"\nends = [\"server\", \"cell\"]\n\
+                    up = [\"netem delay 5ms\"]\ndown = [\"netem delay 5ms\"]\n"
+        .to_owned();
+    for n in 0..60 {
+        text += &format!(
+            "[[link]]\nname = \"t{n}\"\nends = [\"cell\", \"ue{n}\"]\nup = [\"cell: cell cqi 15\"]\ndown = [\"netem delay 3ms\"]\n\
+             [[flow]]\nname = \"f{n}\"\nfrom = \"server\"\nto = \"ue{n}\"\ncc = \"cubic\"\n"
+        );
+    }
+    let result = run(&narrows_sim::SimEngine, &plan_of(&text));
+    let summary = &result.summary;
+    assert!(summary.flows.iter().all(|flow| flow.bytes > 0));
+    let used = summary.queues.iter().filter_map(|queue| queue.utilisation);
+    assert!(used.fold(0.0, f64::max) < 0.1);
+    let verdict = &result.record.verdict;
+    assert!(verdict.trusted(), "{verdict:?}");
+}
