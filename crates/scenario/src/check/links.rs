@@ -244,8 +244,19 @@ impl<'a> Check<'a> {
                 .node
                 .as_ref()
                 .filter(|_| elements.is_empty() && label == Some(start.name.as_str()));
-            let mut spec = spec(at, port)
-                .map_err(|e| Refusal::words(spot, key.as_str(), e.shifted(at.words_at)))?;
+            let mut spec = spec(at, port).map_err(|e| {
+                let refusal = Refusal::words(spot, key.as_str(), e.shifted(at.words_at));
+                let node = start.node.as_ref().filter(|_| port.is_none());
+                match node.filter(|node| node.kind() == kind_of(at)) {
+                    Some(_) => refusal.with_help(format!(
+                        "what a link says of its port comes first, by the name of the node: \
+                         \"{}: {} …\"",
+                        start.name,
+                        kind_of(at)
+                    )),
+                    None => refusal,
+                }
+            })?;
             if spec.facts().node != port.is_some() {
                 let found = format!("`{spec}`");
                 let allowed = match port {
