@@ -40,6 +40,7 @@ bench: ## Narrows beside ns-3, tshark and tcptrace, how its cost grows, how exac
 	@bench/flows
 	@$(CARGO) build --release --locked --package narrows-live --example accuracy
 	@bench/live
+	@bench/inline target/release/narrows
 	@bench/kernel
 	@bench/observe
 	@$(CARGO) build --release --locked --package narrows-bpf --example mark_cost $(FEATURES)

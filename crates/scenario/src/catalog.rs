@@ -102,6 +102,7 @@ const FILES: &[(&str, &str)] = files![
     "mami/fixed-link.toml",
     "mami/mixes.toml",
     "mami/mixes.yaml",
+    "mami/monroe.toml",
     "mami/plus.csv",
     "mami/plus.toml",
     "mami/pmtud.csv",

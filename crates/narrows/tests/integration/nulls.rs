@@ -177,6 +177,32 @@ fn the_best_channel_alone_is_no_fair_share() {
 }
 
 #[test]
+fn one_byte_more_is_beyond_a_quota_and_a_shortened_one_is_not_all_of_it() {
+    for bytes in ["16777217", "16777215"] {
+        needs(
+            "mami/monroe",
+            &["it-6"],
+            ("bytes = 16777216", &format!("bytes = {bytes}")),
+            &["quota"],
+        );
+    }
+}
+
+/// Every edge, those that reordering or loss made among them, gives other samples than VEC.
+#[test]
+fn observers_of_different_techniques_do_not_agree_about_both_sides() {
+    needs(
+        "mami/monroe",
+        &["it-6"],
+        (
+            "out_d = \"vec.full_rtt_responder.n",
+            "out_d = \"spin.full_rtt_responder.n",
+        ),
+        &["sides"],
+    );
+}
+
+#[test]
 fn a_fifo_has_a_mix_wait() {
     let fifo = ("words = \"fq_codel\"", "words = \"pfifo limit 413\"");
     needs(
