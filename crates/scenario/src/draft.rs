@@ -106,6 +106,15 @@ impl Draft {
         check::plan(&self.root, &self.place)
     }
 
+    /// Checks a topology as [`check`](Self::check) does, in which nothing need happen: what its
+    /// hosts run is not for the file to say.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn check_topology(&self) -> Result<Plan, Refusal> {
+        check::plan_without_traffic(&self.root, &self.place)
+    }
+
     /// Checks all of it as [`check`](Self::check) does, with the files that it names from `files`
     /// alone.
     ///

@@ -200,6 +200,17 @@ fn the_good_ones_are_good() {
     assert_eq!(campaign.cells.len(), 4);
 }
 
+#[test]
+fn a_topology_needs_no_traffic_and_is_checked_otherwise() {
+    let topology = |text: &str| {
+        let draft = Draft::read("mine.toml", text.as_bytes())?;
+        draft.check_topology()
+    };
+    let quiet = &GOOD[..GOOD.find("[[flow]]").expect("a flow")];
+    assert_eq!(topology(quiet).expect("a plan").links.len(), 1);
+    assert!(topology(&quiet.replace("10ms", "10m")).is_err());
+}
+
 const AT_TOWER: &str = "host = \"tower\"";
 const VIA: &str = "cc = \"cubic\"\nvia = \"pep\"";
 
