@@ -194,6 +194,15 @@ mod tests {
     }
 
     #[test]
+    fn tunnels_that_are_written_are_read_as_they_were() {
+        let within = r#""tunnel fou", "x-far: tunnel ipsec", "tunnel end", "tunnel end", "y: tunnel wireguard", "tunnel end""#;
+        let plan = checked(within, FOU, 1500).unwrap();
+        let file = plan.to_toml();
+        let again = Draft::read("t.toml", file.as_bytes()).and_then(|draft| draft.check());
+        assert_eq!(again.map_err(|e| e.to_line()), Ok(plan), "{file}");
+    }
+
+    #[test]
     fn tunnels_lie_one_in_the_other_or_one_behind_the_other() {
         let within = r#""tunnel fou", "vpn: tunnel ipsec", "tunnel end", "tunnel end""#;
         let plan = checked(within, within, 1500).unwrap();

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use narrows_path::Dscp;
+use narrows_path::{Dscp, TunnelSpec};
 use narrows_pep::{FirstData, Layout};
 use narrows_units::{Bytes, Duration, Instant, Parameter, ParameterKind};
 use serde_json::{Map, Value};
@@ -17,7 +17,8 @@ use super::scenario::{
 use crate::check::{
     DEFAULT_MTU, DEFAULT_SAMPLE, default_window, implied_host, model, needed_ecn, watch,
 };
-use crate::parts::{Control, EcnMode, EcnWord, Traffic};
+use crate::names::{FAR, NEAR};
+use crate::parts::{Control, EcnMode, EcnWord, ElementSpec, Traffic};
 use crate::plan::{
     AppPlan, CapturePlan, CapturePoint, CommandPlan, FlowPlan, HostIndex, HostPlan, IpVersion,
     LinkPlan, NamedElement, ObserverPlan, Plan, ProbePlan, ProxyPlan, SignalPlan, TimedChange,
@@ -95,8 +96,8 @@ impl Plan {
             ends: given(ends.into_iter().collect()),
             mtu: unless(link.mtu == DEFAULT_MTU, Whole(link.mtu.into())),
             datapath: unless(link.datapath.is_own(), link.datapath),
-            up: elements(&link.up, self.host(link.ends.0)),
-            down: elements(&link.down, self.host(link.ends.1)),
+            up: elements(&link.up, self.host(link.ends.0), NEAR),
+            down: elements(&link.down, self.host(link.ends.1), FAR),
         }
     }
 
@@ -372,17 +373,23 @@ fn dscp(value: u8) -> Option<At<Words<Dscp>>> {
     )
 }
 
-/// The elements of a direction that begins at `host`, whose port is said where it differs.
-fn elements(elements: &[NamedElement], host: &HostPlan) -> More<Element> {
-    let element = |e: &NamedElement| Element {
-        label: e
-            .spec
-            .facts()
-            .tap
-            .is_none()
-            .then(|| e.short_name().to_owned()),
-        layers: vec![e.spec.to_string()],
-        words_at: 0,
+/// The elements of a direction that begins at `host`, whose port is said where it differs. Names of
+/// boxes at which a tunnel begins end with `begins` there.
+fn elements(elements: &[NamedElement], host: &HostPlan, begins: &str) -> More<Element> {
+    let element = |e: &NamedElement| {
+        let (name, words) = (e.short_name(), e.spec.to_string());
+        let (label, words) = match &e.spec {
+            ElementSpec::Tunnel(_) => match name.strip_suffix(begins) {
+                Some(name) => (Some(name), words),
+                None => (None, TunnelSpec::Ends.to_string()),
+            },
+            spec => (spec.facts().tap.is_none().then_some(name), words),
+        };
+        Element {
+            label: label.map(str::to_owned),
+            layers: vec![words],
+            words_at: 0,
+        }
     };
     let differs = |e: &&NamedElement| !e.spec.facts().node || host.node.as_ref() != Some(&e.spec);
     elements.iter().filter(differs).map(element).collect()
