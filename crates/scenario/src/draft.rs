@@ -1,6 +1,6 @@
 //! A scenario as it was written, not yet checked.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::load::Place;
 use crate::named_files::NamedFiles;
@@ -8,6 +8,7 @@ use crate::plan::Plan;
 use crate::refusal::Refusal;
 use crate::source::Spot;
 use crate::tree::{self, Node};
+use crate::within::Within;
 use crate::{check, set};
 
 /// A scenario as it was written: values may still be set, then it is checked.
@@ -122,5 +123,15 @@ impl Draft {
     /// The first thing that is wrong.
     pub fn check_with(&self, files: &NamedFiles) -> Result<Plan, Refusal> {
         check::plan(&self.root, files)
+    }
+
+    /// Checks all of it as [`check`](Self::check) does, for what comes from strangers: files that
+    /// it names are read in and below `folder` alone, and what leads out of it (`..`, an absolute
+    /// path, a symbolic link) is refused.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn check_within(&self, folder: &Path) -> Result<Plan, Refusal> {
+        check::plan(&self.root, &Within(folder))
     }
 }

@@ -48,6 +48,7 @@ mod source;
 mod start;
 mod transport;
 mod tree;
+mod within;
 
 pub use assemble::{Assembled, BadChange, assemble};
 pub use campaign::{
@@ -63,7 +64,7 @@ pub use glob::Glob;
 pub use load::{FileKind, Loaded, load};
 pub use lone_link::lone_link;
 pub use named_files::NamedFiles;
-pub use names::NameTable;
+pub use names::{NameTable, is_name};
 pub use narrows_app::{APP_KINDS, APP_REPORTS, AppSpec, Delivery};
 pub use narrows_aqm::QUEUE_KINDS;
 pub use narrows_path::ELEMENT_KINDS;

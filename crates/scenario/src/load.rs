@@ -96,7 +96,7 @@ fn read(path: &Path) -> Result<Vec<u8>, Refusal> {
     let cannot = |e: std::io::Error| refusal(e.to_string(), "a file that can be read").of_file(&e);
     let length = fs::metadata(path).map_err(cannot)?.len();
     if length > LONGEST_FILE as u64 {
-        let allowed = format!("a TOML file of at most {LONGEST_FILE} bytes");
+        let allowed = format!("a file of at most {LONGEST_FILE} bytes");
         return Err(refusal(format!("{length} bytes"), &allowed));
     }
     fs::read(path).map_err(cannot)

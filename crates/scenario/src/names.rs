@@ -71,7 +71,7 @@ impl NameTable {
 }
 
 /// Whether `name` can be a part of `kind/name/part`, a file's name and a key.
-pub(crate) fn is_name(name: &str) -> bool {
+pub fn is_name(name: &str) -> bool {
     !name.is_empty()
         && name.len() <= 64
         && !name.starts_with(['.', '-'])

@@ -30,16 +30,15 @@ impl fmt::Display for MixError {
 
 impl std::error::Error for MixError {}
 
-/// A text as errors quote it: no longer than a line, and without what a terminal would obey.
-pub(crate) fn quoted(text: &str) -> String {
-    const SHOWN: usize = 60;
-    let shown: String = text
-        .chars()
-        .take(SHOWN)
-        .flat_map(char::escape_debug)
-        .collect();
-    match text.chars().nth(SHOWN) {
-        Some(_) => format!("`{shown}…`"),
-        None => format!("`{shown}`"),
+impl MixError {
+    /// That `fault` of a document, in the file `file`.
+    pub(crate) fn of(file: &str, fault: narrows_yaml::Fault) -> Self {
+        Self {
+            file: file.to_owned(),
+            at: fault.at,
+            key: String::new(),
+            found: fault.found,
+            allowed: fault.allowed,
+        }
     }
 }

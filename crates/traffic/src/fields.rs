@@ -1,9 +1,9 @@
 //! The keys of a map, each read as what it has to be.
 
 use narrows_units::alternatives;
+use narrows_yaml::{Node, Value, quoted};
 
-use crate::error::{MixError, quoted};
-use crate::tree::{Node, Value};
+use crate::error::MixError;
 
 /// A map, and where it stands in its file.
 #[derive(Clone, Debug)]
@@ -80,13 +80,7 @@ impl<'n> Fields<'n> {
     }
 
     pub(crate) fn get(&self, key: &str) -> Option<&'n Node> {
-        match &self.node.value {
-            Value::Map(map) => map
-                .iter()
-                .find(|(k, _)| &*k.name == key)
-                .map(|(_, node)| node),
-            _ => None,
-        }
+        self.node.get(key)
     }
 
     /// The value of `key` as `read` makes it, if it is given.

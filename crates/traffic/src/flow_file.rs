@@ -1,12 +1,12 @@
 //! A flow file: one flow, in the words of iperf3.
 
 use narrows_units::Duration;
+use narrows_yaml::Value;
 
 use crate::error::MixError;
 use crate::fields::{Fields, HOST, LABEL, flag, host, label};
 use crate::number::{DURATION, Decimal, MAX_TIME, SCALED, duration, of_c, scaled};
 use crate::set::{FlowSet, MAX_TRANSFERS, Sends, Starts, Until};
-use crate::tree::Value;
 
 /// iperf3's time of a test that says nothing else, in seconds.
 const TIME: Duration = Duration::from_secs(10);

@@ -26,7 +26,6 @@ mod flow_file;
 mod mix;
 mod number;
 mod set;
-mod tree;
 
 pub use error::MixError;
 pub use mix::{KINDS, Kind, Mix};

@@ -1,13 +1,14 @@
 //! A mix: shares of a bandwidth, and the flows that fill them.
 
 use narrows_units::{Duration, alternatives};
+use narrows_yaml::Bounds;
 
+use crate::MAX_BYTES;
 use crate::error::MixError;
 use crate::fields::{Fields, HOST, LABEL, host, label};
 use crate::flow_file::{self, port};
 use crate::number::{BANDWIDTH, DURATION, Decimal, PERCENT, bandwidth, duration, percent};
 use crate::set::{FlowSet, MAX_TRANSFERS, Offsets, Sends, Starts, Transfer, Until};
-use crate::tree;
 
 /// A kind of application that a mix names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,7 +107,11 @@ impl Mix {
     /// # Errors
     /// The first mistake.
     pub fn read_with(file: &str, text: &str, bandwidth: Option<u64>) -> Result<Self, MixError> {
-        let root = tree::parse(file, text)?;
+        let bounds = Bounds {
+            bytes: MAX_BYTES,
+            ..Bounds::default()
+        };
+        let root = narrows_yaml::parse(text, bounds).map_err(|fault| MixError::of(file, fault))?;
         let top = Fields::of(file, "", &root)?;
         match top.get("client") {
             Some(_) => Self::of_flow(&top),

@@ -11,6 +11,7 @@ mod undo;
 
 pub use group::{Group, GroupError};
 pub use program::find_program;
+pub use qdiscs::missing_disciplines;
 pub use state::State;
 pub use survey::{Finding, Machine, Need, USER_NAT_PROGRAMS, check_kernel, loads_bpf, survey};
 pub use sweep::{Sweep, sweep, sweep_groups};

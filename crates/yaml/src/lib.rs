@@ -1,36 +1,80 @@
 //! YAML as a tree whose nodes know their places, bounded in all that a file can make large.
+//!
+//! Aliases share the node that they repeat and count as all of it, so that a file of a few lines
+//! that stands for billions of values is refused after [`Bounds::nodes`] of them. Tags, several
+//! documents and keys that are no words are refused.
+//!
+//! ```
+//! use narrows_yaml::{Bounds, Value, parse};
+//!
+//! let root = parse("links:\n  - a:1\n", Bounds::default()).unwrap();
+//! assert_eq!(root.get("links").unwrap().at, (2, 3));
+//! let fault = parse("a: [1", Bounds::default()).unwrap_err();
+//! assert_eq!(fault.at.0, 1);
+//! ```
+
+#![forbid(unsafe_code)]
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError};
 
-use crate::MAX_BYTES;
-use crate::error::{MixError, quoted};
+/// What a document may have at most.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Bytes of the file.
+    pub bytes: usize,
+    /// Values, each alias counted as those that it repeats.
+    pub nodes: usize,
+    /// Lists and maps in each other.
+    pub depth: usize,
+    /// Keys of a map.
+    pub keys: usize,
+}
 
-/// Nodes of a file, each alias counted as the nodes that it repeats (our choice).
-const MAX_NODES: usize = 50_000;
+impl Default for Bounds {
+    /// What no file that a person writes comes near (our choice): a megabyte, 50,000 values, 32
+    /// lists and maps in each other, 10,000 keys of a map.
+    fn default() -> Self {
+        Self {
+            bytes: 1 << 20,
+            nodes: 50_000,
+            depth: 32,
+            keys: 10_000,
+        }
+    }
+}
 
-/// Depth of lists and maps in each other (our choice; a mix has three).
-const MAX_DEPTH: usize = 32;
-
-/// Keys of a map (our choice), so that each can be compared with the others.
-const MAX_KEYS: usize = 500;
+/// What is wrong in a document, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// Line and column, from 1.
+    pub at: (usize, usize),
+    /// What was found.
+    pub found: String,
+    /// What is allowed there.
+    pub allowed: String,
+}
 
 /// A node: its value, where it begins, and whether it has an anchor.
 #[derive(Clone, Debug)]
-pub(crate) struct Node {
-    pub(crate) value: Value,
+pub struct Node {
+    /// What it is.
+    pub value: Value,
     /// Line and column, from 1.
-    pub(crate) at: (usize, usize),
-    pub(crate) anchored: bool,
+    pub at: (usize, usize),
+    /// Whether others can repeat it.
+    pub anchored: bool,
 }
 
+/// What a node is.
 #[derive(Clone, Debug)]
-pub(crate) enum Value {
+pub enum Value {
     /// Words, and whether they are quoted.
     Text(Rc<str>, bool),
+    /// Values in order.
     List(Rc<[Node]>),
     /// Keys in the order of the file.
     Map(Rc<[(Key, Node)]>),
@@ -38,14 +82,16 @@ pub(crate) enum Value {
 
 /// A key of a map.
 #[derive(Clone, Debug)]
-pub(crate) struct Key {
-    pub(crate) name: Rc<str>,
-    pub(crate) at: (usize, usize),
+pub struct Key {
+    /// Its word.
+    pub name: Rc<str>,
+    /// Line and column, from 1.
+    pub at: (usize, usize),
 }
 
 impl Node {
     /// As errors name it.
-    pub(crate) fn described(&self) -> String {
+    pub fn described(&self) -> String {
         match &self.value {
             Value::Text(text, false) if text.is_empty() => "nothing".to_owned(),
             Value::Text(text, _) => quoted(text),
@@ -53,12 +99,43 @@ impl Node {
             Value::Map(_) => "a map".to_owned(),
         }
     }
+
+    /// The value of `key`, if this is a map that has it.
+    pub fn get(&self, key: &str) -> Option<&Node> {
+        let Value::Map(map) = &self.value else {
+            return None;
+        };
+        let mut entries = map.iter();
+        entries.find(|(k, _)| &*k.name == key).map(|(_, node)| node)
+    }
+
+    /// The words that it is, if it is no list and no map.
+    pub fn text(&self) -> Option<&str> {
+        match &self.value {
+            Value::Text(text, _) => Some(text),
+            _ => None,
+        }
+    }
+}
+
+/// A text as errors quote it: no longer than a line, and without what a terminal would obey.
+pub fn quoted(text: &str) -> String {
+    const SHOWN: usize = 60;
+    let shown: String = text
+        .chars()
+        .take(SHOWN)
+        .flat_map(char::escape_debug)
+        .collect();
+    match text.chars().nth(SHOWN) {
+        Some(_) => format!("`{shown}…`"),
+        None => format!("`{shown}`"),
+    }
 }
 
 /// A list or map that is not complete.
 enum Open {
     List(Vec<Node>),
-    Map(Vec<(Key, Node)>, Option<Key>),
+    Map(Vec<(Key, Node)>, BTreeSet<Rc<str>>, Option<Key>),
 }
 
 struct Frame {
@@ -69,8 +146,8 @@ struct Frame {
     before: usize,
 }
 
-struct Loader<'f> {
-    file: &'f str,
+struct Loader {
+    bounds: Bounds,
     stack: Vec<Frame>,
     root: Option<Node>,
     /// Complete nodes by their anchor, and how many nodes each is.
@@ -86,17 +163,17 @@ fn place(marker: &Marker) -> (usize, usize) {
 ///
 /// # Errors
 /// What is no YAML, what is beyond the bounds, tags, several documents, a key twice.
-pub(crate) fn parse(file: &str, text: &str) -> Result<Node, MixError> {
+pub fn parse(text: &str, bounds: Bounds) -> Result<Node, Fault> {
     let mut loader = Loader {
-        file,
+        bounds,
         stack: Vec::new(),
         root: None,
         anchors: BTreeMap::new(),
         nodes: 0,
     };
-    if text.len() > MAX_BYTES {
+    if text.len() > bounds.bytes {
         let found = format!("{} bytes", text.len());
-        return Err(loader.error((1, 1), found, format!("at most {MAX_BYTES} bytes")));
+        return Err(loader.error((1, 1), found, format!("at most {} bytes", bounds.bytes)));
     }
     let mut parser = Parser::new_from_str(text);
     while let Some(event) = parser.next_event() {
@@ -113,23 +190,21 @@ pub(crate) fn parse(file: &str, text: &str) -> Result<Node, MixError> {
     }
 }
 
-impl Loader<'_> {
+impl Loader {
     fn error(
         &self,
         at: (usize, usize),
         found: impl Into<String>,
         allowed: impl Into<String>,
-    ) -> MixError {
-        MixError {
-            file: self.file.to_owned(),
+    ) -> Fault {
+        Fault {
             at,
-            key: String::new(),
             found: found.into(),
             allowed: allowed.into(),
         }
     }
 
-    fn take(&mut self, event: Event<'_>, at: (usize, usize)) -> Result<(), MixError> {
+    fn take(&mut self, event: Event<'_>, at: (usize, usize)) -> Result<(), Fault> {
         match event {
             Event::DocumentStart(_) if self.root.is_some() => {
                 Err(self.error(at, "a second document", "one document in a file"))
@@ -147,7 +222,7 @@ impl Loader<'_> {
             }
             Event::MappingStart(anchor, tag) => {
                 self.untagged(tag.is_some(), at)?;
-                self.open(Open::Map(Vec::new(), None), anchor, at)
+                self.open(Open::Map(Vec::new(), BTreeSet::new(), None), anchor, at)
             }
             Event::SequenceEnd | Event::MappingEnd => {
                 let Some(frame) = self.stack.pop() else {
@@ -155,7 +230,7 @@ impl Loader<'_> {
                 };
                 let value = match frame.open {
                     Open::List(list) => Value::List(list.into()),
-                    Open::Map(map, _) => Value::Map(map.into()),
+                    Open::Map(map, ..) => Value::Map(map.into()),
                 };
                 self.complete(value, frame.at, frame.anchor, frame.before)
             }
@@ -175,33 +250,34 @@ impl Loader<'_> {
         }
     }
 
-    fn untagged(&self, tagged: bool, at: (usize, usize)) -> Result<(), MixError> {
+    fn untagged(&self, tagged: bool, at: (usize, usize)) -> Result<(), Fault> {
         match tagged {
             true => Err(self.error(at, "a tag", "values without tags")),
             false => Ok(()),
         }
     }
 
-    fn count(&mut self, nodes: usize, at: (usize, usize)) -> Result<(), MixError> {
+    fn count(&mut self, nodes: usize, at: (usize, usize)) -> Result<(), Fault> {
         self.nodes = self.nodes.saturating_add(nodes);
-        match self.nodes > MAX_NODES {
+        match self.nodes > self.bounds.nodes {
             true => Err(self.error(
                 at,
                 "more than can be meant",
                 format!(
-                    "at most {MAX_NODES} values in a file, aliases counted as what they repeat"
+                    "at most {} values in a file, aliases counted as what they repeat",
+                    self.bounds.nodes
                 ),
             )),
             false => Ok(()),
         }
     }
 
-    fn open(&mut self, open: Open, anchor: usize, at: (usize, usize)) -> Result<(), MixError> {
-        if self.stack.len() >= MAX_DEPTH {
+    fn open(&mut self, open: Open, anchor: usize, at: (usize, usize)) -> Result<(), Fault> {
+        if self.stack.len() >= self.bounds.depth {
             return Err(self.error(
                 at,
                 "what is too deep",
-                format!("at most {MAX_DEPTH} lists and maps in each other"),
+                format!("at most {} lists and maps in each other", self.bounds.depth),
             ));
         }
         let before = self.nodes;
@@ -222,7 +298,7 @@ impl Loader<'_> {
         at: (usize, usize),
         anchor: usize,
         before: usize,
-    ) -> Result<(), MixError> {
+    ) -> Result<(), Fault> {
         let node = Node {
             value,
             at,
@@ -235,15 +311,15 @@ impl Loader<'_> {
         match self.stack.last_mut().map(|frame| &mut frame.open) {
             None => self.root = Some(node),
             Some(Open::List(list)) => list.push(node),
-            Some(Open::Map(map, key)) => match (key.take(), node.value) {
+            Some(Open::Map(map, known, key)) => match (key.take(), node.value) {
                 (Some(key), value) => map.push((key, Node { value, ..node })),
                 (None, Value::Text(name, _)) => {
-                    if map.iter().any(|(other, _)| other.name == name) {
+                    if !known.insert(Rc::clone(&name)) {
                         let found = format!("{} a second time", quoted(&name));
                         return Err(self.error(at, found, "each key once"));
                     }
-                    if map.len() >= MAX_KEYS {
-                        let allowed = format!("at most {MAX_KEYS} keys in a map");
+                    if map.len() >= self.bounds.keys {
+                        let allowed = format!("at most {} keys in a map", self.bounds.keys);
                         return Err(self.error(at, "one more key", allowed));
                     }
                     *key = Some(Key { name, at });
