@@ -2,6 +2,7 @@
 
 mod by;
 mod campaign;
+mod descriptors;
 #[cfg(test)]
 mod guide;
 mod kernel;
@@ -25,6 +26,7 @@ use crate::completion;
 
 pub use by::By;
 pub use campaign::{Campaign, CampaignRuns, Merge, ShardWord};
+pub use descriptors::{Export, Import};
 pub use kernel::{Kernel, KernelBuild, KernelCommand, KernelList, KernelRemove};
 pub use link::PathElements;
 pub use mmb::Mmb;

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use narrows_scenario::{Plan, Traffic};
 
 use crate::Written;
-use crate::quote::{command, comment};
+use crate::quote::{command, comment, shell};
 use crate::wiring::{Node, Wiring};
 
 /// What the names of namespaces begin with, so that nobody else's are taken down.
@@ -23,8 +23,8 @@ pub(crate) fn write(plan: &Plan, lacks: &[&str]) -> Written {
     file += HELP;
     file += "\nup() {\n";
     for name in &names {
-        let line = command(&["[", "!", "-e", &format!("/run/netns/{name}"), "]"]);
-        writeln!(file, "    {line} || refuse {name}").ok();
+        let (path, name) = (shell(&format!("/run/netns/{name}")), shell(name));
+        writeln!(file, "    [ ! -e {path} ] || refuse {name}").ok();
     }
     file += "    trap 'down' EXIT\n";
     for (place, (node, name)) in wiring.nodes.iter().zip(&names).enumerate() {

@@ -63,9 +63,10 @@ pub(crate) fn of_service(service: &Flat, osm: bool) -> Written {
         .collect();
     for vnfc in &service.vnfcs {
         let why = "its descriptor is not opened: image, processors and memory are placeholders";
-        vnfd.lost.push(lost(vnfc.vnfd.clone(), why));
+        if !vnfd.lost.iter().any(|one| one.what == vnfc.vnfd) {
+            vnfd.lost.push(lost(vnfc.vnfd.clone(), why));
+        }
     }
-    vnfd.lost.dedup();
     vnfd.written(osm)
 }
 

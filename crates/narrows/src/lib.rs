@@ -45,12 +45,14 @@
 //! | serve a split proxy | `pep`, on Linux |
 //! | find the size that a path carries | `pmtud`, on Linux |
 //! | read traffic mixes, and run them between hosts | [`traffic`] |
+//! | read and write descriptors of other tools | [`descriptors`] |
 //! | build a kernel in virtual time | [`kernel`] |
 //! | ask what this machine can run | `machine`, on Linux |
 
 #![forbid(unsafe_code)]
 
 pub mod by;
+pub mod descriptors;
 mod engines;
 pub mod kernel;
 pub mod load;

@@ -330,3 +330,73 @@ impl Loader {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(text: &str) -> Fault {
+        parse(text, Bounds::default()).expect_err("a fault")
+    }
+
+    #[test]
+    fn nodes_know_where_they_begin() {
+        let root = parse("a: [x, {b: 'y z'}]\nc:\n", Bounds::default()).expect("YAML");
+        let Some(Value::List(list)) = root.get("a").map(|node| &node.value) else {
+            panic!("a list");
+        };
+        assert_eq!(list[0].at, (1, 5));
+        let inner = list[1].get("b").expect("a key");
+        assert_eq!((inner.at, inner.text()), ((1, 12), Some("y z")));
+        assert_eq!(
+            root.get("c").map(Node::described).as_deref(),
+            Some("nothing")
+        );
+        assert!(root.get("d").is_none());
+    }
+
+    #[test]
+    fn an_alias_counts_as_what_it_repeats_and_shares_it() {
+        let text = "a: &a [1, 2, 3]\nb: [*a, *a]\n";
+        let root = parse(text, Bounds::default()).expect("YAML");
+        let Some(Value::List(list)) = root.get("b").map(|node| &node.value) else {
+            panic!("a list");
+        };
+        let (Value::List(one), Value::List(other)) = (&list[0].value, &list[1].value) else {
+            panic!("lists");
+        };
+        assert!(Rc::ptr_eq(one, other));
+        // The map, its two lists, three values, and twice four that are repeated.
+        let bounds = |nodes| Bounds {
+            nodes,
+            ..Bounds::default()
+        };
+        assert!(parse(text, bounds(16)).is_ok());
+        let fault = parse(text, bounds(10)).expect_err("too many");
+        assert_eq!(
+            (fault.at, fault.allowed.contains("at most 10 values")),
+            ((2, 9), true)
+        );
+    }
+
+    #[test]
+    fn what_is_beyond_the_bounds_or_no_plain_tree_is_refused() {
+        for (text, named) in [
+            ("a: 1\na: 2\n", "a second time"),
+            ("a: !!int 1\n", "a tag"),
+            ("a: 1\n---\nb: 2\n", "a second document"),
+            ("? [a]\n: 1\n", "a list or map as a key"),
+            ("", "nothing"),
+            ("a: *b\n", "no YAML"),
+        ] {
+            let fault = refused(text);
+            assert!(fault.found.contains(named), "{text}: {fault:?}");
+        }
+        let deep = "a:\n ".to_owned() + &"[".repeat(40) + &"]".repeat(40);
+        assert!(refused(&deep).allowed.contains("at most 32 lists"));
+        let keys: String = (0..10_001).map(|i| format!("k{i}: 1\n")).collect();
+        assert!(refused(&keys).allowed.contains("at most 10000 keys"));
+        let long = " ".repeat((1 << 20) + 1);
+        assert!(refused(&long).allowed.contains("at most 1048576 bytes"));
+    }
+}

@@ -4,6 +4,7 @@ mod by;
 mod campaign;
 mod catalogue;
 mod compare;
+mod descriptors;
 #[cfg(target_os = "linux")]
 mod device_events;
 mod doctor;
@@ -34,8 +35,8 @@ use narrows::results::folder::Origin;
 use narrows::{Error, Output};
 
 use crate::args::{
-    By, Campaign, Compare, Completion, Diff, EngineName, Kernel, List, Man, Mark, Merge, Mmb,
-    Observe, Pep, Plot, Pmtud, Report, Run, Shell, Show, Store, Traffic,
+    By, Campaign, Compare, Completion, Diff, EngineName, Export, Import, Kernel, List, Man, Mark,
+    Merge, Mmb, Observe, Pep, Plot, Pmtud, Report, Run, Shell, Show, Store, Traffic,
 };
 use crate::live;
 use crate::output::{message, print_json};
@@ -66,6 +67,10 @@ pub enum Command {
     Pmtud(Pmtud),
     /// Read traffic mixes, and run them between hosts
     Traffic(Traffic),
+    /// Make a scenario of another tool's topology or descriptor
+    Import(Import),
+    /// Write a scenario as another tool's topology or descriptor
+    Export(Export),
     /// Build, list and remove kernels that run in virtual time
     Kernel(Kernel),
     /// List, verify and prune a store of cells
@@ -110,6 +115,8 @@ pub fn run(command: Command) -> Outcome {
         Command::Pep(args) => pep::pep(&args),
         Command::Pmtud(args) => pmtud::pmtud(&args),
         Command::Traffic(args) => traffic::traffic(&args),
+        Command::Import(args) => descriptors::import(&args),
+        Command::Export(args) => descriptors::export(&args),
         Command::Kernel(args) => kernel::kernel(&args),
         Command::Store(args) => store::store(&args),
         Command::Diff(args) => results::diff(&args),

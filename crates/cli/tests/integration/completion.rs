@@ -70,6 +70,13 @@ fn names_that_only_the_moment_knows_are_completed() {
             &["--prometheus", "--promiscuous"],
             &["--profile"],
         ),
+        (&["export", "lone-p"], &["lone-prague"], &["mine.toml"]),
+        (
+            &["export", "x", "--format", "co"],
+            &["containerlab", "compose"],
+            &["osm"],
+        ),
+        (&["import", "--format", ""], &["clab", "nemo"], &["shell"]),
         (&["comple"], &["completion"], &["compare"]),
     ] {
         let offered = offered(at.path(), words);

@@ -8,6 +8,7 @@ mod collection;
 mod command_line;
 mod compiled;
 mod completion;
+mod descriptors;
 #[cfg(target_os = "linux")]
 mod device_gone;
 mod guide;

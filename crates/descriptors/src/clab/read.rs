@@ -130,8 +130,12 @@ impl Reader<'_, '_> {
                 (Some(of), Some(name)) => of.get(name).map(|node| (of.full(name), node.clone())),
                 _ => None,
             };
-            let group = own.get("group").and_then(Yaml::text);
-            let group = part(&groups, group);
+            // A node is of its own group, or else of its kind's or the defaults'.
+            let of_kind = part(&kinds, own.get("kind").and_then(Yaml::text));
+            let of_kind = of_kind.and_then(|(_, kind)| kind.get("group").cloned());
+            let of_defaults = || defaults.as_ref()?.get("group").cloned();
+            let group = own.get("group").cloned().or(of_kind).or_else(of_defaults);
+            let group = part(&groups, group.as_ref().and_then(Yaml::text));
             let mut layers = Layers(vec![own]);
             if let Some((path, node)) = &group {
                 layers.0.push(Fields::of(source, path, node)?);

@@ -131,6 +131,21 @@ fn anchors_and_merged_maps_are_followed() {
 }
 
 #[test]
+fn a_node_without_a_group_is_of_the_defaults_or_its_kind_s() {
+    let text = "topology:
+  defaults: {group: edge}
+  kinds: {linux: {group: second}}
+  groups:
+    edge: {kind: linux, labels: {narrows/role: router}}
+    second: {labels: {narrows/role: host}}
+  nodes: {a: , b: {kind: linux}}
+  links: [{endpoints: [\"a:eth1\", \"b:eth1\"]}]
+";
+    let plan = clab(text).plan;
+    assert!(plan.hosts[0].router && !plan.hosts[1].router);
+}
+
+#[test]
 fn nodes_that_no_link_ends_at_are_left_out_by_name() {
     let text = "topology:
   nodes: {a: {kind: linux}, b: {kind: linux}, lonely: {kind: linux}}

@@ -1,0 +1,96 @@
+//! Topologies and service descriptors of other tools: files of them as scenarios, and scenarios as
+//! files of them.
+
+use std::path::{Path, PathBuf};
+
+use narrows_descriptors as descriptors;
+pub use narrows_descriptors::{Flat, Format, Imported, Lost, Target, Written};
+use narrows_scenario::{Loaded, Plan, Refusal, load};
+
+/// Reads the descriptor at `path`; without a format it is guessed. Files that it names are read
+/// below its own folder alone.
+///
+/// # Errors
+/// When it cannot be read, and what is wrong in it.
+pub fn import(path: &Path, format: Option<Format>) -> Result<Imported, Refusal> {
+    let name = path.display().to_string();
+    if !path.is_file() {
+        // Entries of the catalogue are scenarios already.
+        let found = format!("`{name}`, which is no file");
+        return Err(Refusal::new("", found, "a file with a descriptor"));
+    }
+    let loaded = load(&name)?;
+    imported(path, text(&loaded)?, format)
+}
+
+fn imported(path: &Path, text: &str, format: Option<Format>) -> Result<Imported, Refusal> {
+    let folder = path.parent().map_or_else(PathBuf::new, Path::to_path_buf);
+    descriptors::import(&path.display().to_string(), text, &folder, format)
+}
+
+/// Writes what `name` is for `target`: a scenario, by its file or its name in the catalogue, with
+/// the values of `sets` (`key=value`), or a descriptor, which is read first. Intents of NEMO become a
+/// descriptor of virtual functions as they are, with the ports that lead out.
+///
+/// # Errors
+/// When it cannot be read, and what is wrong in it.
+pub fn export(name: &str, sets: &[String], target: Target) -> Result<Written, Refusal> {
+    let loaded = load(name)?;
+    let text = text(&loaded)?;
+    let Some(format) = descriptors::guess(text) else {
+        let mut draft = loaded.draft()?;
+        for set in sets {
+            draft.set(set)?;
+        }
+        return Ok(written(&draft.check()?, target));
+    };
+    if let Some(set) = sets.first() {
+        let found = format!("`{set}` for a descriptor");
+        let refusal = Refusal::new("--set", found, "values of a scenario");
+        return Err(refusal.with_help("`narrows import` makes one of it"));
+    }
+    let osm = target == Target::Osm;
+    if format == Format::Nemo && (osm || target == Target::Sol006) {
+        return of_services(name, text, osm);
+    }
+    let plan = imported(Path::new(name), text, Some(format))?.plan;
+    Ok(written(&plan, target))
+}
+
+/// The file, with what this machine lacks where that can be found out.
+fn written(plan: &Plan, target: Target) -> Written {
+    match target {
+        Target::Shell => {
+            #[cfg(target_os = "linux")]
+            let lacks = narrows_linux::machine::missing_disciplines().unwrap_or_default();
+            #[cfg(not(target_os = "linux"))]
+            let lacks = Vec::new();
+            descriptors::export_script(plan, &lacks)
+        }
+        other => descriptors::export(plan, other),
+    }
+}
+
+fn of_services(name: &str, text: &str, osm: bool) -> Result<Written, Refusal> {
+    let services = descriptors::services(name, text)?;
+    match &services[..] {
+        [service] => Ok(descriptors::export_service(service, osm)),
+        several => {
+            let names: Vec<_> = several.iter().map(|one| one.name.as_str()).collect();
+            let found = format!(
+                "{} nodes that are created: {}",
+                names.len(),
+                names.join(", ")
+            );
+            let allowed = "one, as a file has one descriptor";
+            Err(Refusal::new(name, found, allowed))
+        }
+    }
+}
+
+fn text(loaded: &Loaded) -> Result<&str, Refusal> {
+    std::str::from_utf8(&loaded.bytes).map_err(|error| {
+        let found = format!("no UTF-8 from byte {} on", error.valid_up_to() + 1);
+        Refusal::new(loaded.name.as_str(), found, "a text in UTF-8")
+    })
+}
