@@ -25,8 +25,10 @@ pub mod diag;
 mod error;
 mod interfaces;
 pub mod machine;
+mod mount_namespace;
 mod namespace;
 pub mod netlink;
+mod other_process;
 mod queues;
 mod random;
 pub mod raw_packets;
@@ -52,7 +54,9 @@ pub use error::LinuxError;
 pub use interfaces::{
     Device, LOOPBACK, Route, Veth, own_segments, remove_own_device, set_own_segments,
 };
+pub use mount_namespace::MountNamespace;
 pub use namespace::Namespace;
+pub use other_process::{OtherProcess, start_time};
 pub use queues::{Qdisc, TcId, TcKind, TcPlace};
 pub use random::random_bytes;
 pub use run_id::{NoRunId, RUN_VARIABLE, RunId};

@@ -1,18 +1,20 @@
 //! Network namespaces, held by a file descriptor and nothing else.
 
 use std::fs;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::MetadataExt;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::process::Command;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
+use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, setns, unshare};
 
 use super::RunId;
 use super::interfaces::LOOPBACK;
+use super::machine::NAMED_NAMESPACES;
 use super::netlink::Netlink;
 use super::run_id::RUN_VARIABLE;
 use super::system_calls::{see_at, start_in};
@@ -164,6 +166,36 @@ impl Namespace {
         }
     }
 
+    /// Gives it a name that `ip netns` shows and takes. To be written down before, as
+    /// [`Undo::NamespaceName`](crate::machine::Undo::NamespaceName).
+    ///
+    /// # Errors
+    /// When there is one of that name, or this process may not mount.
+    pub fn put_name(&self, name: &str) -> std::io::Result<()> {
+        let folder = Path::new(NAMED_NAMESPACES);
+        match fs::DirBuilder::new().mode(0o755).create(folder) {
+            Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => return Err(e),
+            _ => {}
+        }
+        let path = folder.join(name);
+        let mut options = fs::OpenOptions::new();
+        options
+            .write(true)
+            .create_new(true)
+            .mode(0o444)
+            .open(&path)?;
+        let own = format!("/proc/self/fd/{}", self.descriptor().as_raw_fd());
+        const NOTHING: Option<&str> = None;
+        mount(
+            Some(own.as_str()),
+            &path,
+            NOTHING,
+            MsFlags::MS_BIND,
+            NOTHING,
+        )?;
+        Ok(())
+    }
+
     /// A program that will start in this namespace, with the run's id in its
     /// environment.
     ///
@@ -193,7 +225,10 @@ impl Namespace {
 }
 
 /// Runs `work` in a thread that ends with it.
-fn in_fresh_thread<T: Send>(name: &str, work: impl FnOnce() -> T + Send) -> std::io::Result<T> {
+pub(crate) fn in_fresh_thread<T: Send>(
+    name: &str,
+    work: impl FnOnce() -> T + Send,
+) -> std::io::Result<T> {
     std::thread::scope(|scope| {
         let thread = Builder::new()
             .name(name.to_owned())

@@ -104,13 +104,15 @@ pub(crate) fn start_in<N: AsFd + Send + Sync + 'static>(command: &mut Command, n
 pub fn end_with_this_process(command: &mut Command) {
     let parent = nix::unistd::getpid();
     let die_together = move || {
+        // Who reads signals has blocked them, and exec keeps what is blocked.
+        SigSet::empty().thread_set_mask()?;
         set_pdeathsig(Signal::SIGKILL)?;
         if getppid() != parent {
             return Err(io::Error::from_raw_os_error(libc::ESRCH));
         }
         Ok(())
     };
-    // SAFETY: between fork and exec the closure makes two system calls and
+    // SAFETY: between fork and exec the closure makes three system calls and
     // builds errors from their numbers; it takes no lock and no memory.
     unsafe { command.pre_exec(die_together) };
 }
@@ -174,6 +176,16 @@ pub fn open_process(pid: u32) -> io::Result<OwnedFd> {
     // SAFETY: it takes two numbers.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
     Ok(owned(fd)?)
+}
+
+/// Sends `signal` to the process behind `process` (`pidfd_send_signal`, Linux 5.1).
+pub fn signal_process(process: &OwnedFd, signal: Signal) -> io::Result<()> {
+    let none = std::ptr::null::<libc::siginfo_t>();
+    let (fd, number) = (process.as_raw_fd(), signal as libc::c_int);
+    // SAFETY: it takes numbers, of which the first is an open pidfd, and no structure.
+    let done = unsafe { libc::syscall(libc::SYS_pidfd_send_signal, fd, number, none, 0) };
+    nix::errno::Errno::result(done)?;
+    Ok(())
 }
 
 /// A duplicate of the descriptor `fd` of a process (`pidfd_getfd`, Linux 5.6).

@@ -47,6 +47,14 @@ pub fn become_root_of_own_user_namespace() -> Result<(), LinuxError> {
 /// When the machine allows none, with the switch that allows it.
 pub fn gain_rights_in_own_user_namespace() -> Result<(), LinuxError> {
     enter_own(geteuid().as_raw(), getegid().as_raw())?;
+    keep_rights()
+}
+
+/// Has programs that this process starts keep the rights that it has in its user namespace.
+///
+/// # Errors
+/// Without these rights.
+pub(crate) fn keep_rights() -> Result<(), LinuxError> {
     // Programs lose what their users have unless it is ambient
     // (capabilities(7)), for which it must be inheritable first.
     for capability in KEPT {

@@ -13,16 +13,23 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use nix::fcntl::{Flock, FlockArg};
 use nix::unistd::geteuid;
 
+use super::named::NamedFolder;
+use super::processes;
 use super::undo::Undo;
 use crate::LinuxError;
 use crate::RunId;
 
 /// The file whose lock is held while files of the directory are rewritten.
 const DIRECTORY_LOCK: &str = ".lock";
+
+/// The longest that a process which was killed may take to end.
+const TO_END: Duration = Duration::from_secs(10);
 
 /// Where the directory of state files may be, best first.
 fn places() -> Vec<PathBuf> {
@@ -131,10 +138,11 @@ fn is_ours(place: &Path) -> io::Result<()> {
     if found.is_dir() && ours {
         return Ok(());
     }
-    Err(io::Error::new(
-        io::ErrorKind::PermissionDenied,
-        format!("{} is not this user's own directory", place.display()),
-    ))
+    // Not that a right is missing: root would be refused the same.
+    Err(io::Error::other(format!(
+        "{} is not this user's own directory",
+        place.display()
+    )))
 }
 
 fn open_locked(path: &Path, how: FlockArg) -> io::Result<Flock<File>> {
@@ -146,6 +154,20 @@ fn open_locked(path: &Path, how: FlockArg) -> io::Result<Flock<File>> {
         .mode(0o600)
         .open(path)?;
     Flock::lock(file, how).map_err(|(_, e)| e.into())
+}
+
+/// Why a run cannot have a name.
+#[derive(Debug, thiserror::Error)]
+pub enum TakeNameError {
+    /// A living run has it.
+    #[error("run {run} has that name")]
+    Taken {
+        /// Which.
+        run: RunId,
+    },
+    /// The machine refused a step.
+    #[error(transparent)]
+    Linux(#[from] LinuxError),
 }
 
 /// A run's entry among the runs of this machine. Dropping it undoes what was
@@ -186,6 +208,11 @@ impl State {
         Directory::lock(&self.directory, false)
     }
 
+    /// The run whose entry it is.
+    pub fn run_id(&self) -> &RunId {
+        &self.run
+    }
+
     /// Where the run may keep a file of its own called `name`. To be written
     /// down before it is made, as [`Undo::File`].
     pub fn place(&self, name: &str) -> PathBuf {
@@ -199,20 +226,63 @@ impl State {
     /// # Errors
     /// When it cannot be written; then it must not be done.
     pub fn record(&self, undo: &Undo) -> Result<(), LinuxError> {
-        let write = || {
-            let directory = self.lock()?;
-            let namespace = own_namespace()?;
-            let mut users = switch_users(&directory, namespace, undo);
-            let undo = users
-                .next()
-                .map_or_else(|| undo.clone(), |(_, first)| first);
-            let path = directory.of(&self.run);
-            let mut file = OpenOptions::new().append(true).open(path)?;
-            writeln!(file, "{undo}")
-        };
+        let write = || self.append(&self.lock()?, undo);
         write().map_err(|e| {
             LinuxError::refused(format!("writing down how to undo a step ({undo})"), e)
         })
+    }
+
+    fn append(&self, directory: &Directory, undo: &Undo) -> io::Result<()> {
+        let mut users = switch_users(directory, own_namespace()?, undo);
+        let undo = users
+            .next()
+            .map_or_else(|| undo.clone(), |(_, first)| first);
+        let path = directory.of(&self.run);
+        let mut file = OpenOptions::new().append(true).open(path)?;
+        writeln!(file, "{undo}")
+    }
+
+    /// Makes a folder for this run under a name that no other living run of this user has;
+    /// what a dead one has left under it goes. It is undone with the run.
+    ///
+    /// # Errors
+    /// When a living run has the name, or the folder cannot be made.
+    pub fn take_name(&self, name: &str) -> Result<PathBuf, TakeNameError> {
+        let failed = |e| {
+            let what = format!("making the folder of {name}");
+            TakeNameError::Linux(LinuxError::refused(what, e))
+        };
+        let mut swept = false;
+        loop {
+            let directory = self.lock().map_err(failed)?;
+            let folder = NamedFolder::path(&directory.path, name);
+            if fs::symlink_metadata(&folder).is_ok() {
+                let owner = NamedFolder::run(&folder);
+                let alive = |run: &RunId| is_alive(&directory.of(run));
+                if let Some(run) = owner.as_ref().filter(|run| alive(run)) {
+                    let run = run.clone();
+                    return Err(TakeNameError::Taken { run });
+                }
+                match owner.filter(|_| !swept) {
+                    Some(run) => {
+                        swept = true;
+                        drop(directory);
+                        super::sweep_run(&run);
+                        continue;
+                    }
+                    // Nobody's any more.
+                    None => Undo::Folder(folder.clone())
+                        .apply()
+                        .map(drop)
+                        .map_err(|e| failed(io::Error::other(e)))?,
+                }
+            }
+            self.append(&directory, &Undo::Folder(folder.clone()))
+                .and_then(|()| DirBuilder::new().mode(0o700).create(&folder))
+                .and_then(|()| NamedFolder::write_run(&folder, &self.run))
+                .map_err(failed)?;
+            return Ok(folder);
+        }
     }
 
     /// Undoes everything recorded so far, newest first; what could not be
@@ -327,10 +397,36 @@ fn switch_users(
 }
 
 /// Whether the run whose file this is holds its lock. Asked under the
-/// directory's lock, so that a run that is just starting cannot use it.
+/// directory's lock, so that a run that is just starting cannot use it. One whose process is
+/// just being killed is waited for: closing its devices takes it a moment.
 fn is_alive(path: &Path) -> bool {
-    let file = OpenOptions::new().read(true).write(true).open(path);
-    file.is_ok_and(|file| Flock::lock(file, FlockArg::LockExclusiveNonblock).is_err())
+    let Ok(file) = OpenOptions::new().read(true).write(true).open(path) else {
+        return false;
+    };
+    let inode = file.metadata().map_or(0, |found| found.ino());
+    let asked = Instant::now();
+    let mut file = file;
+    // How often nobody seems to hold the lock that cannot be had.
+    let mut unowned = 0;
+    loop {
+        file = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            Ok(_) => return false,
+            Err((file, _)) => file,
+        };
+        let owners = processes::lock_owners(inode);
+        let is_ending = match owners.is_empty() {
+            // It was given back since, or another container has it.
+            true => {
+                unowned += 1;
+                unowned <= 3
+            }
+            false => owners.into_iter().any(processes::is_ending),
+        };
+        if !is_ending || asked.elapsed() > TO_END {
+            return true;
+        }
+        sleep(Duration::from_millis(5));
+    }
 }
 
 /// Where this user's runs are entered now.
@@ -347,6 +443,34 @@ pub(super) fn dead_runs() -> Vec<RunId> {
         dead.extend(runs.filter(|run| !is_alive(&directory.of(run))));
     }
     dead
+}
+
+/// The folders of this user's runs that have names, by name, and whether their runs live.
+pub(super) fn named() -> Vec<NamedFolder> {
+    let mut all = Vec::new();
+    for directory in directories() {
+        let entries = fs::read_dir(&directory.path);
+        for entry in entries.into_iter().flatten().flatten() {
+            let path = entry.path();
+            let Some(name) = NamedFolder::name_of(&path) else {
+                continue;
+            };
+            // A folder in a folder that is ours and nobody else writes to.
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                let run = NamedFolder::run(&path);
+                let alive = run.as_ref().is_some_and(|r| is_alive(&directory.of(r)));
+                let (name, run) = (name.to_owned(), run);
+                all.push(NamedFolder {
+                    name,
+                    path,
+                    run,
+                    alive,
+                });
+            }
+        }
+    }
+    all.sort_by(|a, b| a.name.cmp(&b.name));
+    all
 }
 
 /// Whether what a run recorded are control groups, and nothing beside them.

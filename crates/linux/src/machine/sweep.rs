@@ -18,24 +18,35 @@ pub struct Sweep {
 /// that were killed before they could do it themselves. Living runs are left
 /// alone, and other users' runs are theirs to clean up after.
 pub fn sweep() -> Sweep {
-    let mut swept = Sweep {
-        runs: state::dead_runs(),
-        ..Sweep::default()
-    };
-    for run in &swept.runs {
-        for pid in processes::end_all_of(run) {
-            swept
-                .removed
-                .push(format!("run {run}: ended process {pid}"));
-        }
-        for said in state::reap(run) {
-            match said {
-                Ok(deed) => swept.removed.push(format!("run {run}: {deed}")),
-                Err(trouble) => swept.failed.push(trouble),
-            }
-        }
+    let mut swept = Sweep::default();
+    for run in state::dead_runs() {
+        swept.add(run);
     }
     swept
+}
+
+/// The same for `run` alone, which is left alone if it lives.
+pub fn sweep_run(run: &RunId) -> Sweep {
+    let mut swept = Sweep::default();
+    if state::dead_runs().contains(run) {
+        swept.add(run.clone());
+    }
+    swept
+}
+
+impl Sweep {
+    fn add(&mut self, run: RunId) {
+        for pid in processes::end_all_of(&run) {
+            self.removed.push(format!("run {run}: ended process {pid}"));
+        }
+        for said in state::reap(&run) {
+            match said {
+                Ok(deed) => self.removed.push(format!("run {run}: {deed}")),
+                Err(trouble) => self.failed.push(trouble),
+            }
+        }
+        self.runs.push(run);
+    }
 }
 
 /// Removes the control groups of runs that are no more and made nothing else: those of commands

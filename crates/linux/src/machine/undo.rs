@@ -9,6 +9,8 @@ use std::str::FromStr;
 use std::thread::sleep;
 use std::time::Duration;
 
+use nix::mount::{MntFlags, umount2};
+
 /// The file of a control group that lists its processes, and lets one in that is written
 /// to it.
 pub(crate) const GROUP_PROCESSES: &str = "cgroup.procs";
@@ -51,7 +53,15 @@ pub enum Undo {
     Cgroup(PathBuf),
     /// Remove a file.
     File(PathBuf),
+    /// Remove a folder and the files in it; folders in it keep it.
+    Folder(PathBuf),
+    /// Take a name from a network namespace: `ip netns` shows those in
+    /// [`NAMED_NAMESPACES`].
+    NamespaceName(String),
 }
+
+/// Where network namespaces have names, as iproute2 has it (ip-netns(8)).
+pub const NAMED_NAMESPACES: &str = "/run/netns";
 
 impl Undo {
     /// What it sets back, if runs that overlap share it: the last of them sets
@@ -67,7 +77,10 @@ impl Undo {
 
     /// Whether what it undoes belongs to a network namespace; control groups and files do not.
     pub(super) fn is_of_a_network(&self) -> bool {
-        !matches!(self, Self::Cgroup(_) | Self::File(_))
+        !matches!(
+            self,
+            Self::Cgroup(_) | Self::File(_) | Self::Folder(_) | Self::NamespaceName(_)
+        )
     }
 
     /// Does it; what was done, or `None` where it had been undone before.
@@ -83,6 +96,8 @@ impl Undo {
             Self::NftTable { family, table } => delete_table(family, table),
             Self::Cgroup(path) => remove_group(path),
             Self::File(path) => gone(fs::remove_file(path)),
+            Self::Folder(path) => remove_folder(path),
+            Self::NamespaceName(name) => remove_namespace_name(name),
         };
         match done {
             Ok(true) => Ok(Some(self.deed())),
@@ -103,7 +118,10 @@ impl Undo {
                 format!("removed the nftables table {family} {table}")
             }
             Self::Cgroup(path) => format!("removed the control group {}", path.display()),
-            Self::File(path) => format!("removed {}", path.display()),
+            Self::File(path) | Self::Folder(path) => format!("removed {}", path.display()),
+            Self::NamespaceName(name) => {
+                format!("removed the name {name} of a network namespace")
+            }
         }
     }
 }
@@ -115,6 +133,36 @@ fn gone(removed: io::Result<()>) -> io::Result<bool> {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(e) => Err(e),
     }
+}
+
+/// Whether `name` is that of a file in a folder, and leads nowhere else.
+fn is_file_name(name: &str) -> bool {
+    !name.is_empty() && name != "." && name != ".." && !name.contains('/')
+}
+
+/// Removes the files in `path` without following links, and then `path`.
+fn remove_folder(path: &Path) -> io::Result<bool> {
+    let files = match fs::read_dir(path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
+        files => files?,
+    };
+    for file in files {
+        let file = file?;
+        if !file.file_type()?.is_dir() {
+            gone(fs::remove_file(file.path()))?;
+        }
+    }
+    gone(fs::remove_dir(path))
+}
+
+fn remove_namespace_name(name: &str) -> io::Result<bool> {
+    let path = Path::new(NAMED_NAMESPACES).join(name);
+    // Where nothing is mounted on it, here or any longer, it is a file.
+    let _ = umount2(&path, MntFlags::MNT_DETACH | MntFlags::UMOUNT_NOFOLLOW);
+    let removed = gone(fs::remove_file(&path));
+    // Stays where others have names, or something is mounted there.
+    let _ = fs::remove_dir(NAMED_NAMESPACES);
+    removed
 }
 
 fn remove_group(path: &Path) -> io::Result<bool> {
@@ -226,6 +274,8 @@ impl fmt::Display for Undo {
             Self::NftTable { family, table } => write!(f, "nft {family} {table}"),
             Self::Cgroup(path) => write!(f, "cgroup {}", path.display()),
             Self::File(path) => write!(f, "file {}", path.display()),
+            Self::Folder(path) => write!(f, "folder {}", path.display()),
+            Self::NamespaceName(name) => write!(f, "namespace_name {name}"),
         }
     }
 }
@@ -269,6 +319,8 @@ impl FromStr for Undo {
                 }
                 "cgroup" => Self::Cgroup(rest.into()),
                 "file" => Self::File(rest.into()),
+                "folder" => Self::Folder(rest.into()),
+                "namespace_name" if is_file_name(rest) => Self::NamespaceName(rest.to_owned()),
                 _ => return None,
             })
         };
@@ -299,6 +351,8 @@ mod tests {
             },
             Undo::Cgroup("/sys/fs/cgroup/narrows nwabcde".into()),
             Undo::File("/a b".into()),
+            Undo::Folder("/a b.topology".into()),
+            Undo::NamespaceName("lab-client".to_owned()),
         ];
         for undo in all {
             assert_eq!(undo.to_string().parse(), Ok(undo));
@@ -357,6 +411,8 @@ mod tests {
             "segments eth0 many",
             "nft inet",
             "reboot now",
+            "namespace_name ../x",
+            "namespace_name ..",
         ] {
             assert!(line.parse::<Undo>().is_err(), "{line}");
         }
