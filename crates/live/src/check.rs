@@ -21,15 +21,7 @@ pub fn check(plan: &Plan) -> Result<(), LiveError> {
     check_plan(plan)?;
     machine::check_kernel()?;
     world::check(plan)?;
-    if !has_rights() {
-        return Err(LinuxError::NoPermission {
-            what: "a live run".to_owned(),
-        }
-        .into());
-    }
-    if plan.links.iter().any(|link| link.datapath.is_own()) {
-        try_tun_file()?;
-    }
+    check_devices(plan)?;
     for (owner, transport) in plan.transports() {
         let kernels = transport.tcp().and_then(|tcp| tcp.cc.kernel());
         let name = owner.strip_prefix("flow/").unwrap_or(&owner);
@@ -43,6 +35,32 @@ pub fn check(plan: &Plan) -> Result<(), LiveError> {
         }
     }
     Controls::check(plan)
+}
+
+/// The part of [`check`] that is about hosts and links, of a network in which nothing of the
+/// plan's own runs.
+///
+/// # Errors
+/// One line for the first thing that this machine, its kernel or this user cannot have.
+pub fn check_network(plan: &Plan) -> Result<(), LiveError> {
+    check_kernel_links(plan)?;
+    machine::check_kernel()?;
+    world::check_addresses(plan)?;
+    check_devices(plan)
+}
+
+/// Refuses where this user may make no namespaces, or no devices for the links of `plan`.
+fn check_devices(plan: &Plan) -> Result<(), LiveError> {
+    if !has_rights() {
+        return Err(LinuxError::NoPermission {
+            what: "a live run".to_owned(),
+        }
+        .into());
+    }
+    if plan.links.iter().any(|link| link.datapath.is_own()) {
+        try_tun_file()?;
+    }
+    Ok(())
 }
 
 /// The part of [`check`] that asks neither for rights nor for what the kernel has: that of

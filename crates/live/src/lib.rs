@@ -37,7 +37,7 @@ mod signals;
 mod steal_time;
 mod world;
 
-pub use check::{check, check_plan};
+pub use check::{check, check_network, check_plan};
 pub use engine::run;
 pub use error::LiveError;
 pub use live_engine::{LiveEngine, refused};

@@ -35,3 +35,5 @@ mod rights;
 pub mod shell;
 pub mod signals;
 pub mod traffic;
+#[cfg(target_os = "linux")]
+pub mod up;

@@ -80,6 +80,17 @@ impl World {
     pub fn build(plan: &Plan, run: &RunId) -> Result<Self, LiveError> {
         machine::check_kernel()?;
         check(plan)?;
+        Self::build_in(plan, State::open(run)?)
+    }
+
+    /// The same for a run that has entered already, of a plan that was
+    /// [checked](crate::check_network).
+    ///
+    /// # Errors
+    /// Where the machine or the kernel refuses a step; what was built before
+    /// is gone then, and `state` with it.
+    pub fn build_in(plan: &Plan, state: State) -> Result<Self, LiveError> {
+        let run = &state.run_id().clone();
         let ipv6 = sysctl::has_ipv6();
         let routes = plan.routes();
         let ports = ports::reserved(plan);
@@ -88,7 +99,7 @@ impl World {
             links: Vec::new(),
             timed: None,
             hosts: Vec::new(),
-            state: State::open(run)?,
+            state,
             run: run.clone(),
         };
         for host in &plan.hosts {
@@ -368,7 +379,11 @@ pub(crate) fn check(plan: &Plan) -> Result<(), LiveError> {
     check_ipv6(plan, &plan.routes(), sysctl::has_ipv6())
 }
 
-fn check_addresses(plan: &Plan) -> Result<(), LiveError> {
+/// Refuses addresses that Linux gives no host.
+///
+/// # Errors
+/// The first of them.
+pub(crate) fn check_addresses(plan: &Plan) -> Result<(), LiveError> {
     for host in &plan.hosts {
         let four = host.ipv4;
         let six = host.ipv6;

@@ -15,8 +15,8 @@ use super::CommandError;
 /// The shell of users who have none.
 const PLAIN_SHELL: &str = "/bin/sh";
 
-/// What precedes an interactive shell's prompt.
-const PROMPT: &str = "[narrows] ";
+/// What an interactive shell's prompt begins with, in brackets.
+const PROMPT: &str = "narrows";
 
 /// A command that is there, and the user who is to run it.
 #[derive(Debug)]
@@ -25,6 +25,7 @@ pub(crate) struct Program {
     words: Vec<OsString>,
     interactive: bool,
     user: Option<Person>,
+    prompt: String,
 }
 
 /// A user with all groups.
@@ -37,7 +38,16 @@ struct Person {
 impl Program {
     /// Finds the program of `words`, or the user's shell if there are none.
     pub(crate) fn find(words: &[OsString]) -> Result<Self, CommandError> {
-        let user = invoking_user()?;
+        Self::of(words, invoking_user()?, PROMPT)
+    }
+
+    /// The same for who runs this process, though that be root by sudo; `place` stands before
+    /// the prompt of an interactive shell.
+    pub(crate) fn find_as_this_user(words: &[OsString], place: &str) -> Result<Self, CommandError> {
+        Self::of(words, None, place)
+    }
+
+    fn of(words: &[OsString], user: Option<Person>, place: &str) -> Result<Self, CommandError> {
         let interactive = words.is_empty();
         let words = if interactive {
             vec![shell(user.as_ref())]
@@ -50,6 +60,7 @@ impl Program {
             words,
             interactive,
             user,
+            prompt: format!("[{place}] "),
         })
     }
 
@@ -92,7 +103,11 @@ impl Program {
         {
             // Before the first prompt, when the user's own files have been read.
             let after = env::var("PROMPT_COMMAND").unwrap_or_default();
-            let before = format!("PS1=\"{PROMPT}$PS1\"; PROMPT_COMMAND={}", quoted(&after));
+            let before = format!(
+                "PS1=\"{}$PS1\"; PROMPT_COMMAND={}",
+                self.prompt,
+                quoted(&after)
+            );
             command.env("PROMPT_COMMAND", before);
         }
         command

@@ -127,7 +127,37 @@ impl Signals {
         }
     }
 
-    /// Sleeps until a signal came, `process` ended, or the time is over; whether it ended.
+    /// Waits until a signal other than that of a child asks to go. `readable` is called when
+    /// something can be read from `file`, `tick` four times a second; once it says `false` that
+    /// is the end, too.
+    pub(crate) fn until_asked(
+        &self,
+        file: BorrowedFd<'_>,
+        readable: &mut dyn FnMut(),
+        tick: &mut dyn FnMut() -> bool,
+    ) -> io::Result<()> {
+        while tick() {
+            if self.sleep(TICK, Some(file))? {
+                readable();
+            }
+            if self.asked()? {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a signal other than that of a child has asked to go since this was asked.
+    pub(crate) fn asked(&self) -> io::Result<bool> {
+        let mut asked = false;
+        while let Some((signal, _)) = self.next()? {
+            asked |= signal != Signal::SIGCHLD;
+        }
+        Ok(asked)
+    }
+
+    /// Sleeps until a signal came, `process` (or another file) is ready, or the time is over;
+    /// whether it is.
     fn sleep(&self, time: Duration, process: Option<BorrowedFd<'_>>) -> io::Result<bool> {
         let of = |fd| PollFd::new(fd, PollFlags::POLLIN);
         let mut watched = vec![of(self.file.as_fd())];

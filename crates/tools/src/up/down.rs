@@ -1,0 +1,77 @@
+//! Taking a topology down.
+
+use std::time::{Duration, Instant};
+
+use narrows_linux::machine::{sweep, sweep_run};
+use narrows_results::Error;
+use nix::sys::signal::Signal;
+
+use super::folder::{self, Condition};
+use super::refused;
+
+/// How long the process that holds a topology may take to end: building the largest ones takes
+/// seconds, and it does not look up from that.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How long one that has just begun may take to say who it is.
+const TO_SAY_WHO: Duration = Duration::from_secs(5);
+
+/// How a topology was taken down.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Down {
+    /// Its name.
+    pub name: String,
+    /// What had to be removed of one that was killed, a line each.
+    pub removed: Vec<String>,
+}
+
+/// Takes the topology `name` down, or the only one, and waits until nothing of it is left.
+///
+/// # Errors
+/// When there is none of that name, or something of it is left.
+pub fn down(name: Option<&str>) -> Result<Down, Error> {
+    let mut found = folder::one(name).map_err(refused)?;
+    let name = found.name.clone();
+    let failed = |why: String| Error::Engine(format!("{name} was not taken down: {why}"));
+    let asked = Instant::now();
+    while found.condition != Condition::Killed {
+        let process = found.process().map_err(|e| failed(e.to_string()))?;
+        if let Some(process) = process {
+            let send = |signal| process.signal(signal).map_err(|e| failed(e.to_string()));
+            send(Signal::SIGTERM)?;
+            if !process.wait(PATIENCE) {
+                send(Signal::SIGKILL)?;
+                if !process.wait(PATIENCE) {
+                    return Err(failed("the process that holds it does not end".to_owned()));
+                }
+            }
+        } else if asked.elapsed() > TO_SAY_WHO {
+            return Err(failed(
+                "the process that holds it does not say who it is".to_owned(),
+            ));
+        } else {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        match folder::one(Some(&name)) {
+            // Another may have come up under the name since.
+            Ok(now) if now.folder.run == found.folder.run => found = now,
+            _ => {
+                return Ok(Down {
+                    name,
+                    removed: Vec::new(),
+                });
+            }
+        }
+    }
+    let swept = match &found.folder.run {
+        Some(run) => sweep_run(run),
+        None => sweep(),
+    };
+    match swept.failed.first() {
+        Some(trouble) => Err(failed(trouble.clone())),
+        None => Ok(Down {
+            name,
+            removed: swept.removed,
+        }),
+    }
+}

@@ -1,0 +1,177 @@
+//! What passed a topology, and who runs in it.
+
+use std::fs;
+
+use narrows_linux::Namespace;
+use narrows_linux::machine::processes;
+use serde::{Deserialize, Serialize};
+
+use super::counters::Counters;
+use super::record::{ElementRecord, HostRecord, LinkRecord};
+
+/// What a topology answers who asks.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Figures {
+    /// Seconds since it was up.
+    pub up_s: f64,
+    /// Of each host.
+    pub hosts: Vec<HostFigures>,
+    /// Of each link.
+    pub links: Vec<LinkFigures>,
+}
+
+/// What runs in a host.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostFigures {
+    /// The host.
+    pub name: String,
+    /// The processes in it.
+    pub pids: Vec<i32>,
+}
+
+/// What passed a link.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LinkFigures {
+    /// The link.
+    pub name: String,
+    /// From its first end to its second.
+    pub up: WayFigures,
+    /// The way back.
+    pub down: WayFigures,
+    /// Packets that the link itself dropped: larger than its MTU, or to nobody.
+    pub drops: u64,
+}
+
+/// What went one way.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct WayFigures {
+    /// What the sender's device let go.
+    pub sent: Passed,
+    /// What the receiver's device got.
+    pub arrived: Passed,
+    /// Of each element in order of travel; none where they are the kernel's.
+    pub elements: Vec<ElementFigures>,
+}
+
+/// Packets and their bytes of IP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Passed {
+    /// Packets.
+    pub packets: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// What an element did. One that is the same in both directions counts both.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ElementFigures {
+    /// `link/access/up/bottleneck`.
+    pub name: String,
+    /// Packets that left its queue, or passed the tap; 0 of what neither queues nor taps.
+    pub packets: u64,
+    /// Their bytes of IP.
+    pub bytes: u64,
+    /// Packets that it marked.
+    pub marks: u64,
+    /// Packets that it dropped.
+    pub drops: u64,
+    /// How long packets waited in its queue, on average; none if none waited.
+    pub sojourn_mean_ms: Option<f64>,
+    /// The longest of these times.
+    pub sojourn_max_ms: Option<f64>,
+}
+
+/// What is so now.
+pub(super) fn read(
+    (hosts, links): (&[HostRecord], &[LinkRecord]),
+    namespaces: &[Namespace],
+    counters: &Counters,
+    up_s: f64,
+) -> Figures {
+    let devices: Vec<Vec<Device>> = namespaces.iter().map(devices_in).collect();
+    let at = |host: &str, device: &str| {
+        let host = hosts.iter().position(|h| h.name == host);
+        let mut all = host.and_then(|i| devices.get(i)).into_iter().flatten();
+        let found = all.find(|d| d.name == device);
+        found.map_or((Passed::default(), Passed::default()), |d| {
+            (d.received, d.sent)
+        })
+    };
+    let elements = |link: &LinkRecord, all: &[ElementRecord]| match link.kernel {
+        true => Vec::new(),
+        false => all.iter().map(|e| counters.figures(&e.name)).collect(),
+    };
+    let links = links.iter().map(|link| {
+        let [first, second] = [&link.ends[0], &link.ends[1]].map(|e| at(&e.host, &e.device));
+        let way = |sent, arrived, all| WayFigures {
+            sent,
+            arrived,
+            elements: elements(link, all),
+        };
+        LinkFigures {
+            name: link.name.clone(),
+            up: way(first.1, second.0, &link.up),
+            down: way(second.1, first.0, &link.down),
+            drops: counters.figures(&format!("link/{}", link.name)).drops,
+        }
+    });
+    let pids = hosts.iter().map(|host| HostFigures {
+        name: host.name.clone(),
+        pids: processes::all_in(&[host.inode]),
+    });
+    Figures {
+        up_s,
+        links: links.collect(),
+        hosts: pids.collect(),
+    }
+}
+
+/// What a device has counted.
+#[derive(Debug, PartialEq, Eq)]
+struct Device {
+    name: String,
+    received: Passed,
+    sent: Passed,
+}
+
+fn devices_in(namespace: &Namespace) -> Vec<Device> {
+    let read = || fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default();
+    // What cannot be read counts nothing.
+    let text = namespace.run(read).unwrap_or_default();
+    text.lines().filter_map(device).collect()
+}
+
+/// A line of `/proc/net/dev` (proc_pid_net(5)).
+fn device(line: &str) -> Option<Device> {
+    let (name, numbers) = line.split_once(':')?;
+    let numbers: Vec<u64> = (numbers.split_whitespace())
+        .map_while(|n| n.parse().ok())
+        .collect();
+    // Bytes and packets that were received come first, and those sent after eight numbers.
+    let passed = |at: usize| {
+        Some(Passed {
+            bytes: *numbers.get(at)?,
+            packets: *numbers.get(at + 1)?,
+        })
+    };
+    Some(Device {
+        name: name.trim().to_owned(),
+        received: passed(0)?,
+        sent: passed(8)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_and_packets_of_a_device_are_read_in_their_order() {
+        let line = "nwabcde-0a: 1480 3 0 1 0 0 0 0 252 4 0 0 0 0 0 0";
+        let found = device(line).expect("a device");
+        assert_eq!(found.name, "nwabcde-0a");
+        assert_eq!((found.received.bytes, found.received.packets), (1480, 3));
+        assert_eq!((found.sent.bytes, found.sent.packets), (252, 4));
+        assert_eq!(device(" face |bytes    packets errs drop fifo"), None);
+    }
+}
