@@ -41,6 +41,7 @@ bench: ## Narrows beside ns-3, tshark and tcptrace, how its cost grows, how exac
 	@$(CARGO) build --release --locked --package narrows-live --example accuracy
 	@bench/live
 	@bench/inline target/release/narrows
+	@bench/up
 	@bench/kernel
 	@bench/observe
 	@$(CARGO) build --release --locked --package narrows-bpf --example mark_cost $(FEATURES)

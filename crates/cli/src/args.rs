@@ -15,6 +15,7 @@ mod pmtud;
 mod shell;
 mod store;
 mod traffic;
+mod up;
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -35,6 +36,7 @@ pub use pmtud::{Pmtud, PmtudArena, PmtudCommand, PmtudProbe, PmtudServe};
 pub use shell::Shell;
 pub use store::{Store, StoreCommand, StoreList, StorePrune, StoreUse, StoreVerify};
 pub use traffic::{Traffic, TrafficCommand, TrafficRun, TrafficServe, TrafficShow};
+pub use up::{Down, Enter, TopologyStatus, Up};
 
 use crate::commands::Command;
 

@@ -166,6 +166,22 @@ pub fn kernels(typed: &OsStr) -> Vec<CompletionCandidate> {
     beginning(built.into_iter().map(|kernel| kernel.made.id), typed)
 }
 
+/// The topologies that this user has.
+pub fn topologies(typed: &OsStr) -> Vec<CompletionCandidate> {
+    #[cfg(target_os = "linux")]
+    return beginning(narrows::up::names(), typed);
+    #[cfg(not(target_os = "linux"))]
+    beginning([""; 0], typed)
+}
+
+/// The hosts of topologies that this user has.
+pub fn hosts(typed: &OsStr) -> Vec<CompletionCandidate> {
+    #[cfg(target_os = "linux")]
+    return beginning(narrows::up::full_names(), typed);
+    #[cfg(not(target_os = "linux"))]
+    beginning([""; 0], typed)
+}
+
 /// Ready boxes, and files.
 pub fn boxes(typed: &OsStr) -> Vec<CompletionCandidate> {
     let mut all = beginning(narrows::mmb::complete("load ").1, typed);

@@ -23,6 +23,7 @@ mod shard;
 mod shell;
 mod store;
 mod traffic;
+mod up;
 pub mod words;
 
 use std::path::{Path, PathBuf};
@@ -35,8 +36,9 @@ use narrows::results::folder::Origin;
 use narrows::{Error, Output};
 
 use crate::args::{
-    By, Campaign, Compare, Completion, Diff, EngineName, Export, Import, Kernel, List, Man, Mark,
-    Merge, Mmb, Observe, Pep, Plot, Pmtud, Report, Run, Shell, Show, Store, Traffic,
+    By, Campaign, Compare, Completion, Diff, Down, EngineName, Enter, Export, Import, Kernel, List,
+    Man, Mark, Merge, Mmb, Observe, Pep, Plot, Pmtud, Report, Run, Shell, Show, Store,
+    TopologyStatus, Traffic, Up,
 };
 use crate::live;
 use crate::output::{message, print_json};
@@ -59,6 +61,14 @@ pub enum Command {
     Compare(Compare),
     /// Run a command, or a shell, behind a path of its own
     Shell(Shell),
+    /// Build the hosts and links of a scenario, which stay until they are taken down
+    Up(Up),
+    /// Take down what `narrows up` has built
+    Down(Down),
+    /// Run a command, or a shell, in a host that is up
+    Enter(Enter),
+    /// Say what is up: hosts, links, programs, and what passed
+    Status(TopologyStatus),
     /// Have the connections of a command yield as far as a deadline allows
     By(By),
     /// Serve a split proxy, and use one
@@ -111,6 +121,10 @@ pub fn run(command: Command) -> Outcome {
         Command::Merge(args) => campaign::merge(&args),
         Command::Compare(args) => compare::compare(&args),
         Command::Shell(args) => shell::shell(&args),
+        Command::Up(args) => up::up(&args),
+        Command::Down(args) => up::down(&args),
+        Command::Enter(args) => up::enter(&args),
+        Command::Status(args) => up::status(&args),
         Command::By(args) => by::by(&args),
         Command::Pep(args) => pep::pep(&args),
         Command::Pmtud(args) => pmtud::pmtud(&args),

@@ -69,6 +69,8 @@ mod sweep;
 #[cfg(target_os = "linux")]
 mod traffic;
 mod tree;
+#[cfg(target_os = "linux")]
+mod up;
 mod version;
 mod words_of_the_field;
 #[cfg(target_os = "linux")]
