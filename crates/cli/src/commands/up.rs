@@ -82,7 +82,7 @@ mod here {
             return Ok(Status::Done);
         }
         let ended = child.wait().map_err(failed)?;
-        // It has said why.
+        // It has printed why.
         let code = ended.code().and_then(|code| u8::try_from(code).ok());
         Ok(Status::Command(code.unwrap_or(1)))
     }

@@ -2,7 +2,8 @@
 //! and that nothing is left, however a topology ends.
 
 use std::fs;
-use std::net::{TcpStream, ToSocketAddrs};
+use std::io::ErrorKind;
+use std::net::{TcpListener, TcpStream, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -160,27 +161,35 @@ impl Drop for Lab {
     }
 }
 
-/// Run in a host by another test: connects to `NARROWS_TEST_TO` and prints how long that took,
-/// one round trip, though it be refused.
-#[test]
-#[ignore = "other tests run it in a host"]
-fn connects() {
-    let to = std::env::var("NARROWS_TEST_TO").expect("where to");
+/// How a connection to `to` ends, and how long that takes: a round trip, though it be refused.
+fn connection(to: &str) -> (Option<ErrorKind>, Duration) {
     let mut addresses = to.to_socket_addrs().expect("the name is known");
     let to = addresses.find(|a| a.is_ipv4()).expect("an address");
     let began = Instant::now();
     let reached = TcpStream::connect_timeout(&to, Duration::from_secs(30));
-    let refused = reached.err().map(|e| e.kind());
-    println!("{refused:?} after {} µs", began.elapsed().as_micros());
+    (reached.err().map(|e| e.kind()), began.elapsed())
 }
 
-/// What [`connects`] prints in a host: the words for how it ended, and microseconds.
+/// Here; in a host, where another test runs it, to where `NARROWS_TEST_TO` says.
+#[test]
+fn a_port_that_nobody_listens_at_refuses() {
+    let closed = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let closed = closed.local_addr().expect("it has one").to_string();
+    let (how, time) = connection(&std::env::var("NARROWS_TEST_TO").unwrap_or(closed));
+    println!("{how:?} after {} µs", time.as_micros());
+    assert_eq!(how, Some(ErrorKind::ConnectionRefused));
+}
+
+/// What [`a_port_that_nobody_listens_at_refuses`] prints in a host: how it ended, and
+/// microseconds.
 fn connected(host: &str, to: &str) -> (String, u64) {
     let own = std::env::current_exe().expect("this program");
     let mut command = narrows(&["enter", host, "--"]);
-    command
-        .arg(own)
-        .args(["--exact", "up::connects", "--ignored", "--nocapture"]);
+    command.arg(own).args([
+        "--exact",
+        "up::a_port_that_nobody_listens_at_refuses",
+        "--nocapture",
+    ]);
     let output = command
         .env("NARROWS_TEST_TO", to)
         .output()
