@@ -49,6 +49,7 @@
 //! | read and write descriptors of other tools | [`descriptors`] |
 //! | build a kernel in virtual time | [`kernel`] |
 //! | ask what this machine can run | `machine`, on Linux |
+//! | check an installation | [`selftest`] |
 
 #![forbid(unsafe_code)]
 
@@ -60,6 +61,7 @@ pub mod load;
 pub mod packets;
 #[cfg(target_os = "linux")]
 pub mod pep;
+pub mod selftest;
 #[cfg(target_os = "linux")]
 mod virtual_time;
 

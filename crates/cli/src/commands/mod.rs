@@ -19,6 +19,7 @@ mod pep;
 mod pmtud;
 mod results;
 mod run;
+mod selftest;
 mod shard;
 mod shell;
 mod store;
@@ -37,7 +38,7 @@ use narrows::{Error, Output};
 
 use crate::args::{
     By, Campaign, Compare, Completion, Diff, Down, EngineName, Enter, Export, Import, Kernel, List,
-    Man, Mark, Merge, Mmb, Observe, Pep, Plot, Pmtud, Report, Run, Shell, Show, Store,
+    Man, Mark, Merge, Mmb, Observe, Pep, Plot, Pmtud, Report, Run, Selftest, Shell, Show, Store,
     TopologyStatus, Traffic, Up,
 };
 use crate::live;
@@ -101,6 +102,8 @@ pub enum Command {
     Schema,
     /// Say what this machine can run, and what is missing
     Doctor(Doctor),
+    /// Check that this installation gives the results that it should
+    Selftest(Selftest),
     /// Print what completes commands in a shell
     Completion(Completion),
     /// Write manual pages into a folder
@@ -144,6 +147,7 @@ pub fn run(command: Command) -> Outcome {
             Ok(Status::Done)
         }
         Command::Doctor(args) => doctor::doctor(&args),
+        Command::Selftest(args) => selftest::selftest(&args),
         Command::Completion(args) => manual::completion(&args),
         Command::Man(args) => manual::man(&args),
     }
