@@ -1,7 +1,7 @@
 # Narrows. `make` alone lists what there is.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test wheel bench kernel kernel-test mutants lint fmt
+.PHONY: help setup demo test wheel deb dist bench kernel kernel-test mutants lint fmt
 
 # The first cargo that is new enough, wherever it stands; asked after set-up.
 RUST = PATH="$$(scripts/rust-path):$$PATH"
@@ -29,6 +29,15 @@ test: setup ## Run all tests; each that this machine cannot run says why
 wheel: ## Build the wheel for Python 3.10 and newer into target/wheels, with the command in it
 	@scripts/setup --python
 	@$(RUST) scripts/wheel
+
+deb: ## Build a package for Debian, into target/dist; it runs on this release and newer ones
+	@scripts/setup
+	@$(CARGO) build --release --locked --package narrows-cli $(FEATURES)
+	@$(RUST) scripts/deb
+
+dist: ## Build what a release consists of, into target/dist: package, static program, image, SBOM, checksums
+	@scripts/setup
+	@$(RUST) scripts/dist
 
 bench: ## Narrows beside ns-3, tshark and tcptrace, how its cost grows, how exact the live path is, what queues, marking, boxes, DA-LBE and the proxy cost
 	@scripts/setup --bench

@@ -47,6 +47,8 @@ mod oldest_compiler;
 #[cfg(target_os = "linux")]
 mod ownership;
 #[cfg(target_os = "linux")]
+mod packages;
+#[cfg(target_os = "linux")]
 mod pair;
 #[cfg(target_os = "linux")]
 mod pmtud;
