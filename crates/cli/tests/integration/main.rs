@@ -73,6 +73,8 @@ mod traffic;
 mod tree;
 #[cfg(target_os = "linux")]
 mod up;
+#[cfg(target_os = "linux")]
+mod up_unprivileged;
 mod version;
 mod words_of_the_field;
 #[cfg(target_os = "linux")]

@@ -159,7 +159,7 @@ pub(super) fn one(name: Option<&str>) -> Result<Found, Refusal> {
         None if all.len() == 1 => Ok(all.remove(0)),
         None => {
             let found = match known.len() {
-                0 => "no topology is up".to_owned(),
+                0 => "no topology that is up".to_owned(),
                 n => format!("no name, where there are {n} topologies"),
             };
             Err(Refusal::new("NAME", found, listed(&known)))
