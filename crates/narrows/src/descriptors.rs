@@ -42,7 +42,7 @@ pub fn export(name: &str, sets: &[String], target: Target) -> Result<Written, Re
         for set in sets {
             draft.set(set)?;
         }
-        return Ok(written(&draft.check()?, target));
+        return Ok(written(&draft.check_topology()?, target));
     };
     if let Some(set) = sets.first() {
         let found = format!("`{set}` for a descriptor");

@@ -95,7 +95,7 @@ mod here {
         if let Some(seed) = args.seed {
             draft.set(&format!("seed={seed}"))?;
         }
-        let plan = draft.check()?;
+        let plan = draft.check_topology()?;
         for note in draft.notes() {
             message!("narrows: {note}");
         }
