@@ -22,6 +22,10 @@ use crate::{Lost, lost};
 /// choice).
 const LONGEST: usize = 40;
 
+/// Hosts to which every node has a route (our choice): routes from all to all are as many as the
+/// square of the hosts.
+const MOST_ROUTED: usize = 256;
+
 /// A node with its own network.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
@@ -250,13 +254,41 @@ impl Wiring {
             .map(|link| (link.ends.0.0, link.ends.1.0))
             .collect();
         let routes = shortest(&forwards, &links, &[]);
+        let to = self.destinations(plan);
         for place in 0..self.nodes.len() {
-            self.nodes[place].routes = self.routes_of(place, plan, &routes);
+            self.nodes[place].routes = self.routes_of(place, plan, &routes, &to);
         }
     }
 
+    /// The hosts to which there are routes: all, or of a large network those that something is
+    /// sent to or from.
+    fn destinations(&mut self, plan: &Plan) -> Vec<usize> {
+        if plan.hosts.len() <= MOST_ROUTED {
+            return (0..plan.hosts.len()).collect();
+        }
+        let flows = plan.flows.iter().map(|flow| [flow.from, flow.to]);
+        let apps = plan.apps.iter().map(|app| [app.from, app.to]);
+        let probes = plan.probes.iter().map(|probe| [probe.from, probe.to]);
+        let ends = flows.chain(apps).chain(probes).flatten().map(|end| end.0);
+        let ends: BTreeSet<usize> = ends.collect();
+        let ends: Vec<usize> = ends.into_iter().take(MOST_ROUTED).collect();
+        let why = format!(
+            "of {} hosts there are routes to {} alone, which something is sent to or from",
+            plan.hosts.len(),
+            ends.len()
+        );
+        self.lost.push(lost("routes", why));
+        ends
+    }
+
     /// The routes of a node: one for all that most addresses are led by, and others.
-    fn routes_of(&self, place: usize, plan: &Plan, routes: &Routes) -> Vec<Route> {
+    fn routes_of(
+        &self,
+        place: usize,
+        plan: &Plan,
+        routes: &Routes,
+        destinations: &[usize],
+    ) -> Vec<Route> {
         // Wires at which packets leave the node, by the link and the direction.
         let mut leaves = BTreeMap::new();
         for (number, wire) in self.wires.iter().enumerate() {
@@ -267,7 +299,8 @@ impl Wiring {
             }
         }
         let mut ways: BTreeMap<(usize, bool), Vec<usize>> = BTreeMap::new();
-        for to in (0..plan.hosts.len()).filter(|to| Some(*to) != self.nodes[place].host) {
+        let own = self.nodes[place].host;
+        for to in destinations.iter().copied().filter(|to| Some(*to) != own) {
             let way = match self.nodes[place].host {
                 Some(host) => routes.next_hop(host, to).map(|hop| (hop.link, hop.up)),
                 // Between the hosts of a link packets go on as they came in.

@@ -30,7 +30,9 @@ fn the_guide_s_services_run_and_an_observer_sees_their_traffic() {
         let run = narrows(at.path(), &["run", &out, "--out", &dir, "--format", "json"]);
         ended(&run, 0);
         let run: Value = serde_json::from_slice(&run.stdout).expect("JSON");
-        let goodput = run["flows"][0]["goodput_mbit"].as_f64().expect("goodput");
+        let goodput = run["summary"]["flows"][0]["goodput_mbit"]
+            .as_f64()
+            .expect("goodput");
         assert!((15.0..20.0).contains(&goodput), "{goodput}");
         let names = fs::read_to_string(at.path().join(out)).expect("a file");
         assert_eq!(names.matches("ends ").count(), hosts - 1, "{names}");

@@ -86,6 +86,26 @@ fn models_that_unfold_to_too_much_are_refused_before_they_do() {
     assert!(line.contains("in itself"), "{line}");
 }
 
+#[test]
+fn a_large_network_is_written_in_bounds() {
+    let mut text = "version = 1\nname = \"chain\"\nduration = \"5s\"\n".to_owned();
+    for link in 0..1_000 {
+        let ends = format!("[\"n{link}\", \"n{}\"]", link + 1);
+        text += &format!("[[link]]\nname = \"l{link}\"\nends = {ends}\n");
+    }
+    text += "[[probe]]\nname = \"p\"\nfrom = \"n0\"\nto = \"n1000\"\n";
+    let plan = plan(&text);
+    for target in [Target::Shell, Target::Compose, Target::Containerlab] {
+        let written = export(&plan, target);
+        assert!(
+            written.text.len() < 1 << 21,
+            "{target:?}: {}",
+            written.text.len()
+        );
+        assert!(written.lost.iter().any(|lost| lost.what == "routes"));
+    }
+}
+
 /// What a shell would obey, or take for an option or the end of something.
 const NAMES: [&str; 9] = [
     "$(touch x)",
