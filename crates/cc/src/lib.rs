@@ -29,6 +29,6 @@ mod spec;
 pub use controller::{Answer, Call, ControlMode, Controller, Observer};
 pub use dalbe::{DalbeInterval, DalbeLaw};
 pub use facts::{CaState, CwndEvent, Decision, Facts, Flags, Pacing};
-pub use options::OptionError;
+pub use options::{ControlParameter, OptionError};
 pub use reference::Reference;
 pub use spec::{ControlSpec, Needs, names, telemetry};

@@ -6,6 +6,7 @@ use std::fmt;
 use narrows_units::{Bytes, Duration, Value, Word, WordError, Words, alternatives};
 
 use crate::ffi::{Kind, Parameter, Params};
+use crate::spec::ControlSpec;
 
 /// Why an option was not set.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -112,6 +113,56 @@ impl Parameter {
             Kind::Time => write!(f, " {}", micros(value)),
             Kind::Bytes | Kind::Number => write!(f, " {value}"),
         }
+    }
+}
+
+/// What an algorithm declares of one of its options.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ControlParameter {
+    /// The word that it begins with.
+    pub name: &'static str,
+    /// `flag`, `number`, `time`, `size` or `choice`.
+    pub kind: &'static str,
+    /// What may follow its name, as refusals say it.
+    pub allowed: String,
+    /// Of a choice, the words.
+    pub choices: Vec<&'static str>,
+    /// What holds where it is not named, as words spell it.
+    pub default: String,
+    /// What it is.
+    pub about: &'static str,
+}
+
+impl ControlSpec {
+    /// The options of the algorithm, with what they are now as their defaults.
+    pub fn parameters(&self) -> Vec<ControlParameter> {
+        let params = &self.params;
+        let of = |parameter: Parameter| {
+            let value = params.get(&parameter);
+            let (kind, default) = match parameter.kind {
+                Kind::Choice | Kind::Variant => {
+                    let word = parameter.choices().nth(value as usize);
+                    ("choice", word.unwrap_or_default().to_owned())
+                }
+                Kind::Flag if value == parameter.most => ("flag", "on".to_owned()),
+                Kind::Flag => ("flag", "off".to_owned()),
+                Kind::Time => ("time", micros(value).to_string()),
+                Kind::Bytes => ("size", value.to_string()),
+                Kind::Number => ("number", value.to_string()),
+            };
+            let chosen = matches!(parameter.kind, Kind::Choice | Kind::Variant);
+            ControlParameter {
+                name: parameter.name,
+                kind,
+                allowed: parameter.allowed(),
+                choices: parameter.choices().filter(|_| chosen).collect(),
+                default: Some(default)
+                    .filter(|_| parameter.takes(value))
+                    .unwrap_or_default(),
+                about: parameter.about,
+            }
+        };
+        params.algorithm().parameters().map(of).collect()
     }
 }
 

@@ -295,14 +295,14 @@ impl FlowState {
         }
     }
 
-    pub(super) fn close_interval(&mut self, interval: usize, seconds: f64) {
+    /// Ends the present interval, which took so many seconds and ends at `until`, in seconds.
+    pub(super) fn close_interval(&mut self, interval: usize, seconds: f64, until: f64) {
         let bin = std::mem::take(&mut self.per_packet.bin);
         let sample = self.sample.take();
         if let Some(one_way) = &mut self.one_way {
             one_way.close_interval(interval);
         }
         // A flow has a row from its first interval to the one that it ends in.
-        let until = (interval + 1) as f64 * seconds;
         if self.established.is_none() || self.closed || until <= self.start.as_secs_f64() {
             return;
         }
@@ -330,6 +330,16 @@ impl FlowState {
         row[10] = bin.drops as f32;
         self.telemetry.close_interval(interval);
         self.columns.push(interval, &row);
+    }
+
+    /// Takes the rows so far out of it.
+    pub(super) fn take_rows(&mut self) -> Columns {
+        let mut columns = std::mem::replace(&mut self.columns, Columns::new(&COLUMNS));
+        if let Some(one_way) = &mut self.one_way {
+            one_way.declare("", &mut columns);
+        }
+        self.telemetry.declare(&mut columns);
+        columns
     }
 
     pub(super) fn finish(

@@ -1,6 +1,7 @@
 //! From events to metrics, in one pass and bounded memory.
 
 mod bins;
+mod cut;
 mod flow;
 mod one_way;
 mod probe;
@@ -24,6 +25,7 @@ use crate::summary::{
     RunSummary, SourceSummary, WindowSummary, millionths,
 };
 pub use bins::{Column, Columns};
+pub use cut::{Cut, EntityValues};
 use flow::FlowState;
 use probe::ProbeState;
 use queue::QueueState;
@@ -152,21 +154,26 @@ impl Reducer {
     fn close_intervals(&mut self, now: Instant) {
         let seconds = self.interval.as_secs_f64();
         while now > self.interval_end {
-            for flow in &mut self.flows {
-                flow.close_interval(self.intervals, seconds);
-            }
-            for queue in &mut self.queues {
-                queue.close_interval(self.intervals, seconds);
-            }
-            for (_, source) in &mut self.sources {
-                source.close_interval(self.intervals);
-            }
-            for probe in &mut self.probes {
-                probe.close_interval(self.intervals);
-            }
-            self.intervals += 1;
+            self.close_interval(seconds, (self.intervals + 1) as f64 * seconds);
             self.interval_end += self.interval;
         }
+    }
+
+    /// Ends an interval that took so many seconds, `until` seconds from the start.
+    fn close_interval(&mut self, seconds: f64, until: f64) {
+        for flow in &mut self.flows {
+            flow.close_interval(self.intervals, seconds, until);
+        }
+        for queue in &mut self.queues {
+            queue.close_interval(self.intervals, seconds);
+        }
+        for (_, source) in &mut self.sources {
+            source.close_interval(self.intervals);
+        }
+        for probe in &mut self.probes {
+            probe.close_interval(self.intervals);
+        }
+        self.intervals += 1;
     }
 
     #[inline]
@@ -281,7 +288,7 @@ impl Reducer {
     ) -> Vec<SourceSummary> {
         let mut summaries = Vec::new();
         self.sources.sort_by_key(|(entity, _)| *entity);
-        for (entity, telemetry) in std::mem::take(&mut self.sources) {
+        for (entity, mut telemetry) in std::mem::take(&mut self.sources) {
             let name = self.name(entity);
             let in_window = |(place, window): (usize, &WindowPlan)| SourceSummary {
                 name: format!("window/{}/{name}", window.name),

@@ -74,12 +74,17 @@ impl OneWay {
         (self.sum, self.count) = (0, 0);
     }
 
+    /// Moves its series to `columns`, under names that begin with `way`.
+    pub(super) fn declare(&mut self, way: &str, columns: &mut Columns) {
+        for (name, points) in ["one_way_ms", "jitter_ms"].iter().zip(&mut self.points) {
+            columns.declare(format!("{way}{name}"), std::mem::take(points));
+        }
+    }
+
     /// What it came to; its series go to `columns` under names that begin with `way`. `None`
     /// if no packet that counts arrived.
-    pub(super) fn finish(self, way: &str, columns: &mut Columns) -> Option<OneWaySummary> {
-        for (name, points) in ["one_way_ms", "jitter_ms"].iter().zip(self.points) {
-            columns.declare(format!("{way}{name}"), points);
-        }
+    pub(super) fn finish(mut self, way: &str, columns: &mut Columns) -> Option<OneWaySummary> {
+        self.declare(way, columns);
         let delay = Distribution::of_ms(&self.delay)?;
         let (sum, count, most) = self.jitters;
         Some(OneWaySummary {

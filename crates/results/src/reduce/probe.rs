@@ -15,6 +15,8 @@ const LONGEST_TIMES: u64 = 2;
 /// Answers that come later than this are not waited for: as long as probes themselves wait.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
+const COLUMNS: [(&str, Column); 2] = [("rtt_ms", Column::Gauge), ("lost", Column::Counter)];
+
 pub(super) struct ProbeState {
     pub(super) entity: EntityId,
     pub(super) rtt: Histogram,
@@ -37,7 +39,7 @@ impl ProbeState {
             bin_sum: 0,
             bin_count: 0,
             bin_lost: 0,
-            columns: Columns::new(&[("rtt_ms", Column::Gauge), ("lost", Column::Counter)]),
+            columns: Columns::new(&COLUMNS),
         }
     }
 
@@ -59,6 +61,15 @@ impl ProbeState {
     /// The probe waits no longer for an answer.
     pub(super) fn given_up(&mut self) {
         self.bin_lost += 1;
+    }
+
+    /// Takes the rows so far out of it.
+    pub(super) fn take_rows(&mut self) -> Columns {
+        let mut columns = std::mem::replace(&mut self.columns, Columns::new(&COLUMNS));
+        let [there, back] = &mut self.ways;
+        there.declare("there_", &mut columns);
+        back.declare("back_", &mut columns);
+        columns
     }
 
     pub(super) fn close_interval(&mut self, interval: usize) {

@@ -65,6 +65,16 @@ struct BandBin {
     max: u64,
 }
 
+impl BandState {
+    /// Moves its series to `columns`.
+    fn declare(&mut self, columns: &mut Columns) {
+        for (part, points) in [("", &mut self.mean), ("max_", &mut self.max)] {
+            let name = format!("sojourn_{}_{part}ms", self.name);
+            columns.declare_after(BEFORE_BANDS, name, std::mem::take(points));
+        }
+    }
+}
+
 impl BandBin {
     fn mean_ms(self) -> f32 {
         mean_ms(self.sum, self.count)
@@ -215,6 +225,15 @@ impl QueueState {
         self.columns.push(interval, &row);
     }
 
+    /// Takes the rows so far out of it.
+    pub(super) fn take_rows(&mut self) -> Columns {
+        let mut columns = std::mem::replace(&mut self.columns, Columns::new(&COLUMNS));
+        for band in &mut self.bands {
+            band.declare(&mut columns);
+        }
+        columns
+    }
+
     /// Bits that the link carried between `from` and `until`: those of all packets
     /// that left the queue in that time, but for the part of the last one that
     /// is carried later, and with the rest of the one that was under way at `from`.
@@ -254,11 +273,8 @@ impl QueueState {
         let span = until.since(from).as_secs_f64();
         let apart = self.has_bands();
         let (mut bands, mut columns) = (Vec::new(), self.columns);
-        for band in self.bands.into_iter().filter(|band| apart && band.seen) {
-            for (part, points) in [("", band.mean), ("max_", band.max)] {
-                let name = format!("sojourn_{}_{part}ms", band.name);
-                columns.declare_after(BEFORE_BANDS, name, points);
-            }
+        for mut band in self.bands.into_iter().filter(|band| apart && band.seen) {
+            band.declare(&mut columns);
             bands.push(BandSummary {
                 name: band.name.to_owned(),
                 packets: band.sojourn.count(),

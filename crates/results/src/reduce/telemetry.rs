@@ -206,10 +206,10 @@ impl Telemetry {
         self.summaries(|reported| &reported.in_windows[place], length)
     }
 
-    /// Adds its series to those of the source.
-    pub(super) fn declare(self, columns: &mut Columns) {
-        for reported in self.fields {
-            let mut points = reported.points;
+    /// Moves its series to those of the source.
+    pub(super) fn declare(&mut self, columns: &mut Columns) {
+        for reported in &mut self.fields {
+            let mut points = std::mem::take(&mut reported.points);
             if reported.field.reduce == Reduce::Counter {
                 points.retain(|(_, value)| *value != 0.0);
             }
@@ -240,7 +240,7 @@ mod tests {
     const REQUESTS: TelemetryField =
         TelemetryField::new("requests", "", "answered", Reduce::Counter);
 
-    fn columns(telemetry: Telemetry) -> Vec<(String, Vec<(usize, f32)>)> {
+    fn columns(mut telemetry: Telemetry) -> Vec<(String, Vec<(usize, f32)>)> {
         let mut columns = Columns::new(&[]);
         telemetry.declare(&mut columns);
         let tracks = columns.tracks();

@@ -1,0 +1,365 @@
+//! Following a run while it goes on: its values, and in virtual time its pace.
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant as WallInstant;
+
+use narrows_core::{Event, EventSink};
+use narrows_engine::{Ended, Engine, EngineError, RunHandle, VirtualKernel};
+use narrows_scenario::Plan;
+use narrows_units::{Duration, Instant};
+
+use crate::reduce::{Cut, EntityValues};
+
+/// Least wall time between two samples: 20 a second.
+const SAMPLE_EVERY: std::time::Duration = std::time::Duration::from_millis(50);
+
+/// Events between two looks at the wall clock: a simulator reports a few million a second.
+const LOOK_EVERY: u32 = 64;
+
+/// Wall time for which a paced run goes on without waiting: what a sleep costs is small beside
+/// it, and a watcher's picture is updated less often.
+const SLICE: std::time::Duration = std::time::Duration::from_millis(5);
+
+/// How often a run that waits looks whether it is cancelled.
+const LOOK: std::time::Duration = std::time::Duration::from_millis(20);
+
+/// What a run came to over a stretch that ends at `at`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sample {
+    /// Time of the run.
+    pub at: Instant,
+    /// The metrics of the series, over the stretch.
+    pub values: Vec<EntityValues>,
+}
+
+/// How fast a run may go, and how far it is. Shared by the run and by who follows it.
+#[derive(Debug)]
+pub struct Pace {
+    state: Mutex<State>,
+    changed: Condvar,
+    /// Until when the run need not ask, in nanoseconds of its time.
+    free_until: AtomicU64,
+    /// Time of the run that was reached, in nanoseconds.
+    reached: AtomicU64,
+    watched: AtomicBool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct State {
+    paused: bool,
+    /// Where it pauses by itself.
+    until: Option<Instant>,
+    /// Seconds of the run in a second of wall time; `None` for as fast as it goes.
+    speed: Option<f64>,
+    /// Until here it goes as fast as it can, and gives no samples.
+    catch_up: Instant,
+    /// From when on, in both times, the speed holds.
+    base: Option<(WallInstant, Instant)>,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self::new(None, false, Instant::ZERO)
+    }
+}
+
+impl Pace {
+    /// Of a run with this speed (`None`: as fast as it goes), perhaps paused, both from
+    /// `catch_up` on; up to there it goes as fast as it can and gives no samples.
+    pub fn new(speed: Option<f64>, paused: bool, catch_up: Instant) -> Self {
+        Self {
+            state: Mutex::new(State {
+                paused,
+                until: None,
+                speed,
+                catch_up,
+                base: None,
+            }),
+            changed: Condvar::new(),
+            free_until: AtomicU64::new(0),
+            reached: AtomicU64::new(0),
+            watched: AtomicBool::new(true),
+        }
+    }
+
+    /// The time of the run that was reached.
+    pub fn reached(&self) -> Instant {
+        Instant::from_nanos(self.reached.load(Ordering::Relaxed))
+    }
+
+    /// Says how far the run is, where its events do not: of one that is not followed.
+    pub fn set_reached(&self, at: Instant) {
+        self.reached.store(at.as_nanos(), Ordering::Relaxed);
+    }
+
+    /// Whether it is paused, also where it has not yet come to wait.
+    pub fn paused(&self) -> bool {
+        self.lock().paused
+    }
+
+    /// Whether it is paused, or pauses by itself at the end of a step.
+    pub fn held(&self) -> bool {
+        let state = self.lock();
+        state.paused || state.until.is_some()
+    }
+
+    /// The speed that was asked for.
+    pub fn speed(&self) -> Option<f64> {
+        self.lock().speed
+    }
+
+    /// Until where it goes as fast as it can.
+    pub fn catch_up(&self) -> Instant {
+        self.lock().catch_up
+    }
+
+    /// Whether anybody wants samples; if not, making them costs nothing.
+    pub fn set_watched(&self, watched: bool) {
+        self.watched.store(watched, Ordering::Relaxed);
+    }
+
+    /// Holds the run where it is.
+    pub fn pause(&self) {
+        self.change(|state| state.paused = true);
+    }
+
+    /// Lets it go on.
+    pub fn resume(&self) {
+        self.change(|state| {
+            state.paused = false;
+            state.until = None;
+        });
+    }
+
+    /// Lets it go on for so long, and pauses it there.
+    pub fn step(&self, by: Duration) {
+        let reached = self.reached();
+        self.change(|state| {
+            state.paused = false;
+            state.until = Some(reached.max(state.catch_up) + by);
+        });
+    }
+
+    /// Changes its speed.
+    pub fn set_speed(&self, speed: Option<f64>) {
+        self.change(|state| state.speed = speed);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        let mut state = self.lock();
+        change(&mut state);
+        state.base = None;
+        self.free_until.store(0, Ordering::Relaxed);
+        self.changed.notify_all();
+    }
+
+    /// Waits until the run may go on at `now`; `before_waiting` is called if it has to stop.
+    fn wait(&self, now: Instant, handle: &RunHandle<'_>, before_waiting: &mut dyn FnMut()) {
+        self.reached.store(now.as_nanos(), Ordering::Relaxed);
+        let mut state = self.lock();
+        let mut called = false;
+        loop {
+            if handle.cancelled() {
+                // It learns so at its next look, and need not ask any more.
+                self.free_until.store(u64::MAX, Ordering::Relaxed);
+                return;
+            }
+            if now < state.catch_up {
+                self.free_until
+                    .store(state.catch_up.as_nanos(), Ordering::Relaxed);
+                return;
+            }
+            if state.until.is_some_and(|until| now >= until) {
+                state.until = None;
+                state.paused = true;
+            }
+            let wait = match (state.paused, state.speed) {
+                (true, _) => LOOK,
+                (false, None) => {
+                    let until = state.until.unwrap_or(Instant::MAX);
+                    self.free_until.store(until.as_nanos(), Ordering::Relaxed);
+                    return;
+                }
+                (false, Some(speed)) => {
+                    let (wall, from) = *state.base.get_or_insert_with(|| (WallInstant::now(), now));
+                    let passed = wall.elapsed().as_secs_f64() * speed;
+                    let ahead = now.since(from).as_secs_f64() - passed;
+                    if ahead <= 0.0 {
+                        let slice = Duration::from_nanos((SLICE.as_nanos() as f64 * speed) as u64);
+                        let until = (now + slice).min(state.until.unwrap_or(Instant::MAX));
+                        self.free_until.store(until.as_nanos(), Ordering::Relaxed);
+                        return;
+                    }
+                    LOOK.min(std::time::Duration::from_secs_f64((ahead / speed).min(1.0)))
+                }
+            };
+            if !std::mem::replace(&mut called, true) {
+                drop(state);
+                before_waiting();
+                state = self.lock();
+                continue;
+            }
+            let waited = self.changed.wait_timeout(state, wait);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+/// An engine whose runs are followed. What a run comes to is the same, followed or not: its
+/// events pass unchanged.
+pub struct Followed<'a> {
+    /// What runs.
+    pub engine: &'a dyn Engine,
+    /// Its pace.
+    pub pace: &'a Pace,
+    /// Takes samples, at most 20 a second of wall time; called by the run, so it should not
+    /// wait.
+    pub samples: &'a (dyn Fn(Sample) + Sync),
+}
+
+impl Followed<'_> {
+    /// Whether runs of `engine` can be paused and slowed down: those in virtual time that
+    /// nothing outside this process has a part in.
+    pub fn has_pace(engine: &dyn Engine) -> bool {
+        !engine.alone() && engine.virtual_kernel().is_none()
+    }
+}
+
+impl Engine for Followed<'_> {
+    fn name(&self) -> &'static str {
+        self.engine.name()
+    }
+
+    fn virtual_kernel(&self) -> Option<&VirtualKernel> {
+        self.engine.virtual_kernel()
+    }
+
+    fn names(&self, plan: &Plan) -> Vec<String> {
+        self.engine.names(plan)
+    }
+
+    fn alone(&self) -> bool {
+        self.engine.alone()
+    }
+
+    fn accepts(&self, plan: &Plan) -> Result<(), EngineError> {
+        self.engine.accepts(plan)
+    }
+
+    fn hosts_as_here(&self, plan: &Plan) -> Plan {
+        self.engine.hosts_as_here(plan)
+    }
+
+    fn run(
+        &self,
+        plan: &Plan,
+        seed: u64,
+        sink: &mut dyn EventSink,
+        handle: &RunHandle<'_>,
+    ) -> Result<Ended, EngineError> {
+        let mut tap = Tap {
+            sink,
+            follower: Follower {
+                cut: Cut::new(&plan.for_seed(seed), self.names(plan)),
+                catch_up: self.pace.lock().catch_up,
+                // Windows of a paced run that are shorter hold too few packets.
+                shortest: plan.sample_interval / 5,
+                given: WallInstant::now(),
+                events: 0,
+                watched: false,
+                followed: self,
+            },
+            paced: Self::has_pace(self.engine),
+            handle,
+        };
+        let ended = self.engine.run(plan, seed, &mut tap, handle)?;
+        let end = Instant::ZERO + ended.virtual_time;
+        self.pace.reached.store(end.as_nanos(), Ordering::Relaxed);
+        tap.follower.give(end);
+        Ok(ended)
+    }
+}
+
+/// What a follower is given.
+struct Follower<'a> {
+    followed: &'a Followed<'a>,
+    cut: Cut,
+    catch_up: Instant,
+    shortest: Duration,
+    /// When the last sample was.
+    given: WallInstant,
+    events: u32,
+    watched: bool,
+}
+
+impl Follower<'_> {
+    fn record(&mut self, now: Instant, event: Event<'_>) {
+        self.events += 1;
+        if self.events >= LOOK_EVERY {
+            self.events = 0;
+            self.look(now);
+        }
+        // A connection has values from its opening on, whoever watched then.
+        let lasts = matches!(event, Event::Established { .. } | Event::Finished { .. });
+        if self.watched || lasts {
+            self.cut.record(now, event);
+        }
+    }
+
+    fn look(&mut self, now: Instant) {
+        let pace = self.followed.pace;
+        pace.reached.store(now.as_nanos(), Ordering::Relaxed);
+        let watched = pace.watched.load(Ordering::Relaxed) && now >= self.catch_up;
+        if watched && !self.watched {
+            // What was before it was not recorded.
+            self.cut.at(now);
+        }
+        self.watched = watched;
+        if watched && self.given.elapsed() >= SAMPLE_EVERY {
+            self.give(now);
+        }
+    }
+
+    fn give(&mut self, now: Instant) {
+        if !self.watched || now.since(self.cut.since()) < self.shortest {
+            return;
+        }
+        let values = self.cut.at(now);
+        self.given = WallInstant::now();
+        (self.followed.samples)(Sample { at: now, values });
+    }
+}
+
+/// Passes events on, and holds the run back.
+struct Tap<'a, 's> {
+    sink: &'s mut dyn EventSink,
+    follower: Follower<'a>,
+    paced: bool,
+    handle: &'a RunHandle<'a>,
+}
+
+impl EventSink for Tap<'_, '_> {
+    #[inline]
+    fn record(&mut self, now: Instant, event: Event<'_>) {
+        let pace = self.follower.followed.pace;
+        if self.paced && now.as_nanos() >= pace.free_until.load(Ordering::Relaxed) {
+            let follower = &mut self.follower;
+            pace.wait(now, self.handle, &mut || {
+                if follower.given.elapsed() >= SAMPLE_EVERY || pace.paused() {
+                    follower.look(now);
+                    follower.give(now);
+                }
+            });
+        }
+        self.follower.record(now, event);
+        self.sink.record(now, event);
+    }
+}

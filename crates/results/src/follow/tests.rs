@@ -1,0 +1,169 @@
+use std::sync::mpsc;
+
+use narrows_core::FlowId;
+use narrows_scenario::Draft;
+
+use super::*;
+
+/// Delivers a kilobyte to the first flow in each millisecond of ten seconds.
+struct Steady;
+
+impl Engine for Steady {
+    fn name(&self) -> &'static str {
+        "sim"
+    }
+
+    fn names(&self, _: &Plan) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn run(
+        &self,
+        _: &Plan,
+        _: u64,
+        sink: &mut dyn EventSink,
+        handle: &RunHandle<'_>,
+    ) -> Result<Ended, EngineError> {
+        let flow = FlowId(0);
+        let (ecn, accecn) = (false, false);
+        sink.record(Instant::ZERO, Event::Established { flow, ecn, accecn });
+        let mut ended = Ended::default();
+        for ms in 1..=10_000 {
+            if !handle.tick(Instant::ZERO + ended.virtual_time) {
+                ended.interrupted = true;
+                break;
+            }
+            ended.virtual_time = Duration::from_millis(ms);
+            let now = Instant::ZERO + ended.virtual_time;
+            sink.record(now, Event::Delivered { flow, bytes: 1000 });
+            ended.events += 1;
+        }
+        Ok(ended)
+    }
+}
+
+/// Counts events.
+struct Count(u64);
+
+impl EventSink for Count {
+    fn record(&mut self, _: Instant, _: Event<'_>) {
+        self.0 += 1;
+    }
+}
+
+fn plan() -> Plan {
+    let link = ["rate 10Mbit".to_owned()];
+    let draft = Draft::from_words(&link, &["cubic start 0s".to_owned()]).expect("a draft");
+    draft.check().expect("a plan")
+}
+
+/// Runs it, with what is sent of samples, while `meanwhile` does something else.
+fn follow(pace: &Pace, cancel: &AtomicBool, meanwhile: impl FnOnce()) -> (Ended, u64, Vec<Sample>) {
+    let (send, samples) = mpsc::channel();
+    let send = Mutex::new(send);
+    let (ended, counted) = std::thread::scope(|scope| {
+        let run = scope.spawn(|| {
+            let followed = Followed {
+                engine: &Steady,
+                pace,
+                samples: &|sample| {
+                    let send = send.lock().expect("no panic");
+                    send.send(sample).expect("the test receives");
+                },
+            };
+            let handle = RunHandle {
+                cancel: Some(cancel),
+                ..RunHandle::default()
+            };
+            let mut count = Count(0);
+            let ended = followed
+                .run(&plan(), 1, &mut count, &handle)
+                .expect("it runs");
+            (ended, count.0)
+        });
+        meanwhile();
+        run.join().expect("no panic")
+    });
+    drop(send);
+    (ended, counted, samples.iter().collect())
+}
+
+fn until(is: impl Fn() -> bool) {
+    while !is() {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn all_events_pass_and_the_samples_add_up_to_them() {
+    let (pace, cancel) = (Pace::default(), AtomicBool::new(false));
+    let (ended, counted, samples) = follow(&pace, &cancel, || {});
+    assert_eq!((ended.events, counted), (10_000, 10_001));
+    let last = samples.last().expect("one at the end");
+    assert_eq!(last.at, Instant::ZERO + Duration::from_secs(10));
+    let mut before = Instant::ZERO;
+    for sample in &samples {
+        let flow = &sample.values[0];
+        let goodput = flow.values.iter().find(|(name, _)| name == "goodput_mbit");
+        // 1000 bytes in each millisecond, of stretches that begin and end between events.
+        let (_, mbit) = goodput.expect("a value");
+        assert!(
+            (mbit - 8.0).abs() < 0.9,
+            "{mbit} from {before} to {}",
+            sample.at
+        );
+        before = sample.at;
+    }
+}
+
+#[test]
+fn a_run_that_nobody_watches_gives_no_samples() {
+    let (pace, cancel) = (Pace::default(), AtomicBool::new(false));
+    pace.set_watched(false);
+    let (_, counted, samples) = follow(&pace, &cancel, || {});
+    assert_eq!((counted, samples.len()), (10_001, 0));
+}
+
+#[test]
+fn steps_end_where_they_should_and_a_cancelled_run_does_not_wait() {
+    let (pace, cancel) = (Pace::new(None, true, Instant::ZERO), AtomicBool::new(false));
+    let (ended, ..) = follow(&pace, &cancel, || {
+        pace.step(Duration::from_millis(250));
+        until(|| pace.reached() >= Instant::ZERO + Duration::from_millis(250) && pace.paused());
+        assert_eq!(pace.reached(), Instant::ZERO + Duration::from_millis(250));
+        pace.step(Duration::from_millis(1000));
+        until(|| pace.reached() >= Instant::ZERO + Duration::from_millis(1250) && pace.paused());
+        cancel.store(true, Ordering::Relaxed);
+    });
+    assert!(ended.interrupted);
+    assert!(
+        ended.virtual_time < Duration::from_millis(1300),
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn up_to_where_it_catches_up_a_run_is_neither_held_nor_sampled() {
+    let at = Instant::ZERO + Duration::from_secs(4);
+    let (pace, cancel) = (Pace::new(Some(1e-3), true, at), AtomicBool::new(false));
+    let (ended, _, samples) = follow(&pace, &cancel, || {
+        until(|| pace.reached() >= at);
+        assert_eq!(pace.reached(), at);
+        pace.set_speed(None);
+        pace.resume();
+    });
+    assert!(!ended.interrupted);
+    assert!(samples.iter().all(|sample| sample.at > at), "{samples:?}");
+}
+
+#[test]
+fn speed_holds_a_run_back() {
+    // Ten seconds in a tenth of one: no run is faster than its speed.
+    let (pace, cancel) = (
+        Pace::new(Some(100.0), false, Instant::ZERO),
+        AtomicBool::new(false),
+    );
+    let begun = WallInstant::now();
+    follow(&pace, &cancel, || {});
+    assert!(begun.elapsed() >= std::time::Duration::from_millis(95));
+}
