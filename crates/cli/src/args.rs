@@ -17,6 +17,7 @@ mod shell;
 mod store;
 mod traffic;
 mod up;
+mod web;
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -39,6 +40,7 @@ pub use shell::Shell;
 pub use store::{Store, StoreCommand, StoreList, StorePrune, StoreUse, StoreVerify};
 pub use traffic::{Traffic, TrafficCommand, TrafficRun, TrafficServe, TrafficShow};
 pub use up::{Down, Enter, TopologyStatus, Up};
+pub use web::Web;
 
 use crate::commands::Command;
 

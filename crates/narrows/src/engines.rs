@@ -18,6 +18,27 @@ pub enum EngineName {
 }
 
 impl EngineName {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Sim, Self::Live, Self::Kernel];
+
+    /// As it is typed.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Sim => "sim",
+            Self::Live => "live",
+            Self::Kernel => "kernel",
+        }
+    }
+
+    /// Why this process cannot run anything on it, if it cannot.
+    pub fn hindrance(self) -> Option<String> {
+        #[cfg(target_os = "linux")]
+        if self == Self::Live && !narrows_linux::has_rights() {
+            return Some("it takes the rights of root, which this process has not got".to_owned());
+        }
+        self.engine(None).err().map(|refusal| refusal.to_string())
+    }
+
     /// The engine; of kernels in virtual time, that of the one whose id or release begins with
     /// `kernel`, or of the one that was built last.
     ///

@@ -23,10 +23,12 @@ pub mod catalog;
 mod check;
 mod collection;
 mod command;
+mod complete;
 mod control;
 mod document;
 mod draft;
 mod draw;
+mod edit;
 pub mod endpoints;
 mod flent;
 mod glob;
@@ -38,6 +40,7 @@ mod named_files;
 mod names;
 mod notes;
 mod oneline;
+mod outline;
 mod parts;
 mod plan;
 mod rates;
@@ -48,6 +51,7 @@ mod source;
 mod start;
 mod transport;
 mod tree;
+mod vocabulary;
 mod within;
 
 pub use assemble::{Assembled, BadChange, assemble};
@@ -57,8 +61,10 @@ pub use campaign::{
 };
 pub use check::model::host_model_words;
 pub use collection::Collection;
+pub use complete::{Completion, complete};
 pub use document::schema;
 pub use draft::Draft;
+pub use edit::{Action, Direction, Edit, EditError, edited};
 pub use flent::{FLENT_TESTS, FlentFlow, FlentProbe, FlentTest};
 pub use glob::Glob;
 pub use load::{FileKind, Loaded, load};
@@ -69,6 +75,7 @@ pub use narrows_app::{APP_KINDS, APP_REPORTS, AppSpec, Delivery};
 pub use narrows_aqm::QUEUE_KINDS;
 pub use narrows_path::ELEMENT_KINDS;
 pub use notes::notes;
+pub use outline::{Outline, OutlineElement, OutlineFlow, OutlineLink, OutlineNode, OutlineTable};
 pub use parts::{Control, EcnMode, ElementSpec, HostModel, Segmentation, SignalSpec, Traffic};
 pub use plan::{
     AppPlan, CapturePlan, CapturePoint, CommandPlan, Datapath, FlowPlan, HostIndex, HostPlan,
@@ -78,3 +85,4 @@ pub use plan::{
 };
 pub use refusal::{Refusal, nearest};
 pub use transport::{QuicOptions, SpinUse, TcpOptions, Transport};
+pub use vocabulary::{KeyWord, TableWord, Vocabulary, Word, WordParameter, vocabulary};

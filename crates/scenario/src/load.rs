@@ -26,6 +26,8 @@ pub struct Loaded {
 pub(crate) enum Place {
     /// In and below this folder; the current one if it is empty.
     Folder(PathBuf),
+    /// In and below `folder`, and nowhere outside of `root`, wherever links lead.
+    Within { root: PathBuf, folder: PathBuf },
     /// Beside this one in the catalogue.
     Catalog(CatalogEntry),
 }
@@ -103,6 +105,29 @@ fn read(path: &Path) -> Result<Vec<u8>, Refusal> {
 }
 
 impl Loaded {
+    /// A text that is called `name` in messages. The files that it names are below `folder`, and
+    /// of those only what lies in `root` with all links followed is opened: the text may be
+    /// anybody's.
+    pub fn of_text(name: &str, text: &str, root: &Path, folder: &Path) -> Self {
+        Self {
+            name: name.to_owned(),
+            bytes: text.as_bytes().to_vec(),
+            place: Place::Within {
+                root: root.to_path_buf(),
+                folder: folder.to_path_buf(),
+            },
+        }
+    }
+
+    /// The same file with another text.
+    #[must_use]
+    pub fn with_text(self, text: &str) -> Self {
+        Self {
+            bytes: text.as_bytes().to_vec(),
+            ..self
+        }
+    }
+
     /// What it describes, as far as it says so.
     ///
     /// # Errors
@@ -168,6 +193,14 @@ impl Loaded {
             Place::Folder(folder) if folder.join(name).is_file() => {
                 load(&folder.join(name).to_string_lossy())
             }
+            Place::Within { root, folder } => match within(root, folder, name) {
+                Some(path) => load(&path.to_string_lossy()),
+                None => catalog::entry(name).map(Self::from).ok_or_else(|| {
+                    let found = format!("`{}`, which is neither", tree::clipped(name));
+                    let allowed = "a file of the folder or the name of an entry of the catalogue";
+                    Refusal::new("", found, allowed)
+                }),
+            },
             _ => load(name),
         }
     }
@@ -180,7 +213,7 @@ impl Loaded {
     /// What it is called on a command line: its path, or its name in the catalogue.
     pub fn short_name(&self) -> &str {
         match &self.place {
-            Place::Folder(_) => &self.name,
+            Place::Folder(_) | Place::Within { .. } => &self.name,
             Place::Catalog(entry) => entry.name,
         }
     }
@@ -202,6 +235,7 @@ impl Shelf for Place {
         match self {
             Self::Catalog(entry) => entry.shelf().open(path),
             Self::Folder(folder) => Beside(folder).open(path),
+            Self::Within { root, folder } => read(&within(root, folder, path)?).ok(),
         }
     }
 
@@ -209,8 +243,19 @@ impl Shelf for Place {
         match self {
             Self::Catalog(entry) => entry.shelf().recording(path),
             Self::Folder(folder) => Beside(folder).recording(path),
+            Self::Within { root, folder } => match within(root, folder, path) {
+                Some(path) => Beside(folder).recording(&path.to_string_lossy()),
+                None => Err("there is no such file in the folder".to_owned()),
+            },
         }
     }
+}
+
+/// The file `path` below `folder`, if it lies in `root` with all links followed.
+fn within(root: &Path, folder: &Path, path: &str) -> Option<PathBuf> {
+    let root = root.canonicalize().ok()?;
+    let path = folder.join(path).canonicalize().ok()?;
+    path.starts_with(root).then_some(path)
 }
 
 /// The files in and below a folder.
@@ -243,6 +288,26 @@ const LONGEST_RECORDING: u64 = 64 << 20;
 #[cfg(all(test, unix))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_text_opens_no_file_outside_of_its_root() {
+        let at = tempfile::tempdir().expect("a folder");
+        let root = at.path().join("root");
+        fs::create_dir_all(root.join("in")).expect("a folder");
+        for file in ["outside.csv", "root/beside.csv", "root/in/own.csv"] {
+            fs::write(at.path().join(file), "1").expect("a file");
+        }
+        std::os::unix::fs::symlink("../../outside.csv", root.join("in/link.csv")).expect("a link");
+        let loaded = Loaded::of_text("t", "", &root, &root.join("in"));
+        let opened = |name: &str| loaded.open(name).is_some() && loaded.recording(name).is_ok();
+        assert!(opened("own.csv") && opened("../beside.csv"));
+        for name in ["../../outside.csv", "link.csv", "/etc/passwd"] {
+            assert!(
+                loaded.open(name).is_none() && loaded.recording(name).is_err(),
+                "{name}"
+            );
+        }
+    }
 
     #[test]
     fn a_recording_is_a_regular_file() {

@@ -47,6 +47,14 @@ fn percent(share: &str) -> String {
 impl Draft {
     /// [`notes`] on all words in it, each once.
     pub fn notes(&self) -> Vec<String> {
+        self.placed_notes()
+            .into_iter()
+            .map(|(_, note)| note)
+            .collect()
+    }
+
+    /// The same with line and column, both from 1, of the value that each is first about.
+    pub fn placed_notes(&self) -> Vec<((usize, usize), String)> {
         let mut all = Vec::new();
         collect(&self.root, &mut all);
         all
@@ -56,10 +64,20 @@ impl Draft {
 /// Keys whose values are prose.
 const PROSE: [&str; 4] = ["name", "title", "about", "source"];
 
-fn collect(node: &Node, all: &mut Vec<String>) {
+/// A note and where the value was written that it is about.
+type Placed = ((usize, usize), String);
+
+fn collect(node: &Node, all: &mut Vec<Placed>) {
+    let mut add = |words: &str| {
+        for note in notes(words) {
+            if all.iter().all(|(_, before)| *before != note) {
+                all.push((node.spot.line_and_column(), note));
+            }
+        }
+    };
     match &node.value {
-        Value::Text(words) | Value::Raw(words) => add(words, all),
-        Value::Element { layers, .. } => layers.iter().for_each(|words| add(words, all)),
+        Value::Text(words) | Value::Raw(words) => add(words),
+        Value::Element { layers, .. } => layers.iter().for_each(|words| add(words)),
         Value::List(list) => list.iter().for_each(|node| collect(node, all)),
         Value::Table(table) => table
             .0
@@ -67,14 +85,6 @@ fn collect(node: &Node, all: &mut Vec<String>) {
             .filter(|(key, _)| !PROSE.contains(&key.name.as_str()))
             .for_each(|(_, node)| collect(node, all)),
         _ => {}
-    }
-}
-
-fn add(words: &str, all: &mut Vec<String>) {
-    for note in notes(words) {
-        if !all.contains(&note) {
-            all.push(note);
-        }
     }
 }
 

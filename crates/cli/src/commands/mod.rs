@@ -25,6 +25,7 @@ mod shell;
 mod store;
 mod traffic;
 mod up;
+mod web;
 pub mod words;
 
 use std::path::{Path, PathBuf};
@@ -39,7 +40,7 @@ use narrows::{Error, Output};
 use crate::args::{
     By, Campaign, Compare, Completion, Diff, Down, EngineName, Enter, Export, Import, Kernel, List,
     Man, Mark, Merge, Mmb, Observe, Pep, Plot, Pmtud, Report, Run, Selftest, Shell, Show, Store,
-    TopologyStatus, Traffic, Up,
+    TopologyStatus, Traffic, Up, Web,
 };
 use crate::live;
 use crate::output::{message, print_json};
@@ -82,6 +83,8 @@ pub enum Command {
     Import(Import),
     /// Write a scenario as another tool's topology or descriptor
     Export(Export),
+    /// Serve the page of a folder's scenarios, and its HTTP interface
+    Web(Web),
     /// Build, list and remove kernels that run in virtual time
     Kernel(Kernel),
     /// List, verify and prune a store of cells
@@ -134,6 +137,7 @@ pub fn run(command: Command) -> Outcome {
         Command::Traffic(args) => traffic::traffic(&args),
         Command::Import(args) => descriptors::import(&args),
         Command::Export(args) => descriptors::export(&args),
+        Command::Web(args) => web::web(&args),
         Command::Kernel(args) => kernel::kernel(&args),
         Command::Store(args) => store::store(&args),
         Command::Diff(args) => results::diff(&args),

@@ -76,6 +76,10 @@ mod up;
 #[cfg(target_os = "linux")]
 mod up_unprivileged;
 mod version;
+#[cfg(target_os = "linux")]
+mod web;
+#[cfg(target_os = "linux")]
+mod web_page;
 mod words_of_the_field;
 #[cfg(target_os = "linux")]
 mod written_whole;

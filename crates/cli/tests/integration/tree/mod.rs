@@ -23,7 +23,10 @@ pub fn files(directory: &Path, suffix: &str) -> Vec<PathBuf> {
     for path in entries {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         if path.is_dir() {
-            if !matches!(&*name, "target" | "results" | ".git") {
+            if !matches!(
+                &*name,
+                "target" | "results" | ".git" | "node_modules" | "dist"
+            ) {
                 found.extend(files(&path, suffix));
             }
         } else if name.ends_with(suffix) {

@@ -1,0 +1,189 @@
+//! What is wrong with a text, and what it is about.
+
+use axum::extract::State;
+use narrows::results::folder::digest_of_bytes;
+use narrows::scenario::{FileKind, Loaded, Outline, Plan, Refusal};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::body::Json;
+use crate::documents::Documents;
+use crate::error::Answer;
+use crate::state::{Shared, aside};
+
+/// A text to check.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Text {
+    /// All of it.
+    pub(crate) text: String,
+    /// The document that it is a state of: files that it names are beside that one.
+    #[serde(default)]
+    pub(crate) document: Option<String>,
+}
+
+/// What a check found.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+pub(crate) struct Checked {
+    /// Errors, then notes; a text without errors can be run.
+    pub(crate) findings: Vec<Finding>,
+    /// What it is about, for drawing: nodes, links, flows and other tables with their lines. Also
+    /// of a text with errors, if it is TOML.
+    #[schemars(with = "Option<serde_json::Value>")]
+    pub(crate) graph: Option<Outline>,
+    /// How long a run lasts, in seconds of the network's time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) duration_s: Option<f64>,
+    /// Runs of a campaign: its cells with one seed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) cells: Option<usize>,
+    /// Programs that a run starts.
+    pub(crate) programs: Vec<Program>,
+    /// What a job has to say to start them; empty if there are none.
+    pub(crate) programs_digest: String,
+}
+
+/// Something that was found in a text.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Finding {
+    /// `error` or `note`.
+    severity: &'static str,
+    /// The line, from 1.
+    line: usize,
+    /// The column, from 1, in characters.
+    column: usize,
+    /// The name of the value.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<String>,
+    /// What the value belongs to: `flow/prague`, `link/access`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    entity: Option<String>,
+    /// What was found, and what is allowed.
+    message: String,
+    /// What to do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<String>,
+}
+
+/// A program that a run starts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub(crate) struct Program {
+    /// The host that it runs in.
+    host: String,
+    /// The program and its arguments.
+    argv: Vec<String>,
+}
+
+impl From<&Refusal> for Finding {
+    fn from(refusal: &Refusal) -> Self {
+        let (line, column) = refusal.line_and_column().unwrap_or((1, 1));
+        let key = Some(refusal.key()).filter(|key| !key.is_empty());
+        let entity = key.and_then(|key| {
+            let mut parts = key.splitn(3, '/');
+            Some(format!("{}/{}", parts.next()?, parts.next()?))
+        });
+        Self {
+            severity: "error",
+            line,
+            column,
+            key: key.map(str::to_owned),
+            entity,
+            message: refusal.to_string(),
+            hint: refusal.advice().map(str::to_owned),
+        }
+    }
+}
+
+impl Checked {
+    /// Of a text.
+    pub(crate) fn of(documents: &Documents, text: &Text) -> Answer<Self> {
+        let id = text.document.as_ref().map(|id| documents.id(id));
+        let loaded = documents.draft(id.transpose()?.as_ref(), &text.text);
+        let mut checked = Self {
+            graph: Outline::read(&loaded.name, &loaded.bytes).ok(),
+            ..Self::default()
+        };
+        if let Err(refusal) = checked.check(&loaded) {
+            checked.findings.insert(0, (&refusal).into());
+        }
+        Ok(checked)
+    }
+
+    fn check(&mut self, loaded: &Loaded) -> Result<(), Refusal> {
+        match loaded.kind()? {
+            FileKind::Scenario => {
+                let draft = loaded.draft()?;
+                self.notes(draft.placed_notes());
+                let plan = draft.check()?;
+                self.duration_s = Some(plan.duration.as_secs_f64());
+                self.runs(&[&plan]);
+            }
+            FileKind::Campaign => {
+                let campaign = loaded.campaign(&[])?;
+                let plans: Vec<&Plan> = campaign.cells.iter().map(|cell| &cell.plan).collect();
+                self.cells = Some(plans.len());
+                self.duration_s = plans.first().map(|plan| plan.duration.as_secs_f64());
+                self.runs(&plans);
+            }
+            FileKind::Collection => {
+                loaded.collection()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn notes(&mut self, notes: Vec<((usize, usize), String)>) {
+        for ((line, column), message) in notes {
+            self.findings.push(Finding {
+                severity: "note",
+                line,
+                column,
+                key: None,
+                entity: None,
+                message,
+                hint: None,
+            });
+        }
+    }
+
+    fn runs(&mut self, plans: &[&Plan]) {
+        self.programs = programs(plans);
+        self.programs_digest = agreed(&self.programs);
+    }
+}
+
+/// The programs that runs of `plans` start, each once.
+pub(crate) fn programs(plans: &[&Plan]) -> Vec<Program> {
+    let mut programs = Vec::new();
+    for plan in plans {
+        for command in &plan.commands {
+            let program = Program {
+                host: plan.host(command.host).name.clone(),
+                argv: command.arguments(plan),
+            };
+            if !programs.contains(&program) {
+                programs.push(program);
+            }
+        }
+    }
+    programs
+}
+
+/// What stands for exactly these programs; empty for none.
+pub(crate) fn agreed(programs: &[Program]) -> String {
+    if programs.is_empty() {
+        return String::new();
+    }
+    digest_of_bytes(&serde_json::to_vec(programs).unwrap_or_default())
+}
+
+/// Checks a text.
+pub(crate) async fn check(
+    State(state): State<Shared>,
+    Json(text): Json<Text>,
+) -> Answer<Json<Checked>> {
+    aside(&state, move |lab| {
+        Checked::of(&lab.documents, &text).map(Json)
+    })
+    .await
+}

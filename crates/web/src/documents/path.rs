@@ -1,0 +1,112 @@
+//! Paths that come by HTTP: never out of the folder, neither by their words nor by links.
+
+use std::path::{Component, Path, PathBuf};
+
+/// The longest path.
+const LONGEST: usize = 512;
+
+/// `path` as a path below a folder, of a file with this ending: plain names with slashes, none
+/// of them hidden.
+pub(crate) fn below(path: &str, ending: &str) -> Option<PathBuf> {
+    let path = plain(path)?;
+    let ends = path.extension().is_some_and(|own| own == ending);
+    ends.then_some(path)
+}
+
+/// `path` as plain names with slashes, none of them hidden.
+pub(crate) fn plain(path: &str) -> Option<PathBuf> {
+    let odd = |c: char| c.is_control() || c == '\\';
+    if path.is_empty() || path.len() > LONGEST || path.contains(odd) {
+        return None;
+    }
+    let parts = path.split('/');
+    if !parts
+        .clone()
+        .all(|part| !part.is_empty() && !part.starts_with('.'))
+    {
+        return None;
+    }
+    let path: PathBuf = parts.collect();
+    let normal = |part| matches!(part, Component::Normal(_));
+    path.components().all(normal).then_some(path)
+}
+
+/// The file `path` below `root`, if with all links followed it is there and lies in `root`.
+pub(crate) fn existing(root: &Path, path: &Path) -> Option<PathBuf> {
+    let full = root.join(path).canonicalize().ok()?;
+    full.starts_with(root).then_some(full)
+}
+
+/// Where the file `path` below `root` is to be written: it, or what it is a link to, if with all
+/// links followed that lies in `root`.
+pub(crate) fn writable(root: &Path, path: &Path) -> Option<PathBuf> {
+    let is_link = |path: &Path| {
+        path.symlink_metadata()
+            .is_ok_and(|facts| facts.is_symlink())
+    };
+    let folder = existing(root, path.parent()?)?;
+    let mut full = folder.join(path.file_name()?);
+    if is_link(&full) {
+        full = existing(root, path)?;
+    }
+    // What is written first has this name; a link there would be followed.
+    let mut part = full.clone().into_os_string();
+    part.push(".part");
+    (!full.is_dir() && !is_link(Path::new(&part))).then_some(full)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_plain_names_below_the_folder_are_paths() {
+        for good in ["a.toml", "a/b c/d.toml", "ü.toml"] {
+            assert_eq!(below(good, "toml"), Some(PathBuf::from(good)), "{good}");
+        }
+        for bad in [
+            "",
+            "/a.toml",
+            "../a.toml",
+            "a/../b.toml",
+            "a//b.toml",
+            "./a.toml",
+            ".a.toml",
+            "a/.git/b.toml",
+            "a.toml/",
+            "a\\b.toml",
+            "a\0.toml",
+            "a.json",
+            "toml",
+            "C:/..",
+        ] {
+            assert_eq!(below(bad, "toml"), None, "{bad:?}");
+        }
+        assert_eq!(below(&format!("{}.toml", "a".repeat(600)), "toml"), None);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_out_of_the_folder_are_neither_read_nor_written_through() {
+        let at = tempfile::tempdir().expect("a folder");
+        let root = at.path().join("root");
+        std::fs::create_dir_all(root.join("in")).expect("a folder");
+        std::fs::write(at.path().join("outside.toml"), "").expect("a file");
+        let link = |to: &str, name: &str| {
+            std::os::unix::fs::symlink(to, root.join(name)).expect("a link");
+        };
+        link("../outside.toml", "out.toml");
+        link("..", "up");
+        link("in", "inner");
+        link("../outside.toml", "new.toml.part");
+        let root = root.canonicalize().expect("it is there");
+        assert_eq!(existing(&root, Path::new("out.toml")), None);
+        assert_eq!(existing(&root, Path::new("up/outside.toml")), None);
+        assert_eq!(writable(&root, Path::new("up/x.toml")), None);
+        assert_eq!(writable(&root, Path::new("new.toml")), None);
+        assert_eq!(writable(&root, Path::new("out.toml")), None);
+        assert_eq!(writable(&root, Path::new("missing/x.toml")), None);
+        let inner = root.join("in/x.toml");
+        assert_eq!(writable(&root, Path::new("inner/x.toml")), Some(inner));
+    }
+}

@@ -1,0 +1,176 @@
+//! Changing a run that goes on.
+//!
+//! A change is a `[[change]]` of the run's text at the time that was reached, and the run is made
+//! anew with it: up to that time as fast as it goes and silently, where it is the same as before,
+//! then at the speed that was asked for. So what is seen is what the text gives anybody who runs
+//! it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use narrows::results::Pace;
+use narrows::scenario::{Edit, edited};
+use narrows::units::{Duration, Instant};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Attempt, Change, Job};
+use crate::body::Json;
+use crate::error::{Answer, ApiError};
+use crate::state::{Shared, aside};
+
+/// Changes that one request makes.
+const MOST: usize = 100;
+
+/// Times of changes are whole multiples of this: they are read by people.
+const GRAIN: Duration = Duration::from_millis(1);
+
+/// What to change.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Target {
+    /// Elements by their full names, `link/access/up/bottleneck`, with their new words.
+    set: BTreeMap<String, String>,
+}
+
+/// What was changed.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Changed {
+    /// When, in seconds of the network.
+    at_s: f64,
+    /// The text that is run now: run anywhere it gives the same.
+    text: String,
+}
+
+/// The first whole multiple of the grain after `reached`.
+fn next(reached: Instant) -> Instant {
+    let grain = GRAIN.as_nanos();
+    Instant::from_nanos((reached.as_nanos() / grain + 1) * grain)
+}
+
+/// Holds a run while it is thought about; it goes on where it was, unless another takes its
+/// place.
+struct Held<'p> {
+    pace: &'p Pace,
+    was_paused: bool,
+}
+
+impl<'p> Held<'p> {
+    fn of(pace: &'p Pace) -> Self {
+        let was_paused = pace.held();
+        pace.pause();
+        Self { pace, was_paused }
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        if !self.was_paused {
+            self.pace.resume();
+        }
+    }
+}
+
+fn changed(job: &Job, target: &Target) -> Answer<Changed> {
+    if !job.prepared.has_pace() {
+        return Err(ApiError::unusable(
+            "only single runs in the simulator can be changed",
+        ));
+    }
+    if target.set.is_empty() || target.set.len() > MOST {
+        return Err(ApiError::unusable(format!(
+            "set: allowed are 1 to {MOST} elements"
+        )));
+    }
+    let mut state = job.state();
+    if !state.phase.is_active() {
+        return Err(ApiError::new(StatusCode::CONFLICT, "the job has ended")
+            .hint("add a [[change]] to its text, and run that"));
+    }
+    let before = state.attempt.clone();
+    let held = Held::of(&before.pace);
+    let at = next(before.pace.reached().max(before.pace.catch_up()));
+    if at.since(Instant::ZERO) >= job.prepared.duration {
+        return Err(ApiError::new(StatusCode::CONFLICT, "the run is at its end"));
+    }
+    let edits = target.set.iter().map(|(target, to)| {
+        let values = [
+            ("at", at.to_string()),
+            ("target", target.clone()),
+            ("to", to.clone()),
+        ];
+        Edit::Add {
+            table: "change".to_owned(),
+            values: values
+                .into_iter()
+                .map(|(key, value)| (key.to_owned(), value.into()))
+                .collect(),
+        }
+    });
+    let edits: Vec<Edit> = edits.collect();
+    let text =
+        edited(&before.text, &edits).map_err(|error| ApiError::unusable(error.to_string()))?;
+    let plan = job
+        .prepared
+        .loaded
+        .clone()
+        .with_text(&text)
+        .draft()?
+        .check()?;
+    let pace = Pace::new(before.pace.speed(), held.was_paused, at);
+    pace.set_watched(job.stream.is_read());
+    state.attempt = Attempt {
+        number: before.number + 1,
+        text: text.as_str().into(),
+        plan: Some(Arc::new(plan)),
+        pace: Arc::new(pace),
+        cancel: Arc::new(AtomicBool::new(state.stopped)),
+    };
+    let changes = target.set.iter().map(|(target, to)| Change {
+        at_s: at.as_secs_f64(),
+        target: target.clone(),
+        to: to.clone(),
+    });
+    state.changes.extend(changes);
+    before.cancel.store(true, Ordering::SeqCst);
+    Ok(Changed {
+        at_s: at.as_secs_f64(),
+        text,
+    })
+}
+
+/// Changes a run that goes on.
+pub(crate) async fn change(
+    State(state): State<Shared>,
+    Path(id): Path<String>,
+    Json(target): Json<Target>,
+) -> Answer<Json<Changed>> {
+    let job = state.jobs.get(&id)?;
+    aside(&state, move |lab| {
+        let changed = changed(&job, &target)?;
+        lab.jobs.work(&job)?;
+        job.publish();
+        Ok(Json(changed))
+    })
+    .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_come_after_what_was_reached_at_times_that_can_be_read() {
+        for (reached_ns, at) in [
+            (0, "1ms"),
+            (999_999, "1ms"),
+            (1_000_000, "2ms"),
+            (1_234_567_890, "1.235s"),
+        ] {
+            assert_eq!(next(Instant::from_nanos(reached_ns)).to_string(), at);
+        }
+    }
+}
