@@ -1,7 +1,7 @@
 # Narrows. `make` alone lists what there is.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test wheel deb dist bench kernel kernel-test mutants lint fmt
+.PHONY: help setup demo test web web-test wheel deb dist bench kernel kernel-test mutants lint fmt
 
 # The first cargo that is new enough, wherever it stands; asked after set-up.
 RUST = PATH="$$(scripts/rust-path):$$PATH"
@@ -25,6 +25,15 @@ demo: ## Run 16 cells of the l4s-tests campaign; table and report, about a minut
 
 test: setup ## Run all tests; each that this machine cannot run says why
 	@$(CARGO) test --workspace --locked --no-fail-fast $(FEATURES)
+
+web: ## Build the page of `narrows web` with npm, and target/release/narrows with it
+	@scripts/setup --web
+	@scripts/web-build
+	@$(CARGO) build --release --locked --package narrows-cli $(FEATURES)
+
+web-test: web ## The page in Chromium: types, units, and runs by the real server
+	@scripts/setup --web-test
+	@scripts/web-test target/release/narrows
 
 wheel: ## Build the wheel for Python 3.10 and newer into target/wheels, with the command in it
 	@scripts/setup --python

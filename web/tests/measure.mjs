@@ -1,0 +1,96 @@
+// What the page costs: `node tests/measure.mjs`, with NARROWS naming the program. Prints one line for each figure.
+//
+// - 20 series at 20 Hz: the processor time of all of Chromium's processes over a minute of a run in real time,
+//   and by how much its heap grew between the second third and the end;
+// - 200 nodes: how long their layout takes, and pictures a second while one is dragged.
+import { readdirSync, readFileSync } from "node:fs";
+import { browser, open, SCENARIO, served, thing, tree } from "./browser/rig.mjs";
+
+const SECONDS = Number(process.env.SECONDS ?? 60);
+const TICKS = 100; // of a processor's second, as /proc counts (USER_HZ)
+
+/** Processor seconds of a process and all that it started. */
+function spent(root) {
+  const rows = new Map();
+  for (const pid of readdirSync("/proc").filter((name) => /^\d+$/.test(name))) {
+    try {
+      const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
+      const words = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+      rows.set(Number(pid), { parent: Number(words[1]), ticks: Number(words[11]) + Number(words[12]) });
+    } catch { /* it ended */ }
+  }
+  const mine = new Set([root]);
+  for (let grew = true; grew;) {
+    grew = false;
+    for (const [pid, { parent }] of rows) if (mine.has(parent) && !mine.has(pid)) { mine.add(pid); grew = true; }
+  }
+  let ticks = 0;
+  for (const pid of mine) ticks += rows.get(pid)?.ticks ?? 0;
+  return ticks / TICKS;
+}
+
+const chrome = await browser(["--enable-precise-memory-info"]);
+// The browser is the child of this process that is no `narrows`.
+const root = readdirSync("/proc").filter((name) => /^\d+$/.test(name)).map(Number).find((pid) => {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
+    return Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[1]) === process.pid && /chrom/.test(stat);
+  } catch { return false; }
+});
+
+{
+  const server = await served({ "a.toml": `${SCENARIO.replace("4s", `${SECONDS + 30}s`)}
+[[flow]]
+name = "reno"
+from = "client"
+to   = "server"
+cc   = "reno"
+
+[[flow]]
+name = "back"
+from = "server"
+to   = "client"
+cc   = "cubic"
+`.replace('down = ["netem delay 10ms"]', 'down = ["netem delay 10ms", "bottleneck: rate 10Mbit queue fq_codel"]') });
+  const { page, context } = await open(chrome, server, "file/a.toml");
+  const cdp = await context.newCDPSession(page);
+  const heap = async () => {
+    await cdp.send("HeapProfiler.collectGarbage");
+    return (await cdp.send("Runtime.getHeapUsage")).usedSize / 1e6;
+  };
+  await page.getByLabel("Speed").selectOption("1");
+  await page.locator(".run .bar").getByRole("button", { name: "Run", exact: true }).click();
+  await page.waitForTimeout(5000);
+  const [processor, clock, first] = [spent(root), performance.now(), await heap()];
+  await page.waitForTimeout(SECONDS * 1000 / 3);
+  const second = await heap();
+  await page.waitForTimeout(SECONDS * 2000 / 3);
+  const share = (spent(root) - processor) / ((performance.now() - clock) / 1000);
+  const [plots, lines] = await page.evaluate(() => [document.querySelectorAll(".plot canvas").length, document.querySelectorAll(".key").length]);
+  console.log(`a run of ${SECONDS} s, ${plots} plots of ${lines} flows and queues: ${(100 * share).toFixed(1)} % of a processor, heap ${first.toFixed(1)}, ${second.toFixed(1)}, ${(await heap()).toFixed(1)} MB`);
+  await context.close();
+  await server.close();
+}
+{
+  const server = await served({ "tree.toml": tree(200) });
+  const { page, context } = await open(chrome, server, "file/tree.toml");
+  await thing(page, "host/n199").waitFor();
+  const marks = await page.evaluate(() => performance.getEntriesByName("layout").map(({ duration }) => Math.round(duration)));
+  console.log(`200 nodes: placed and drawn in ${marks.join(", ")} ms`);
+  const box = await thing(page, "host/n1").boundingBox();
+  await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2);
+  await page.mouse.down();
+  await page.evaluate(() => {
+    globalThis.pictures = 0;
+    globalThis.went = performance.now();
+    const count = () => { globalThis.pictures += 1; requestAnimationFrame(count); };
+    requestAnimationFrame(count);
+  });
+  for (let i = 0; i < 120; i += 1) await page.mouse.move(box.x + 60 * Math.sin(i / 8), box.y + 40 * Math.cos(i / 8));
+  const rate = await page.evaluate(() => 1000 * globalThis.pictures / (performance.now() - globalThis.went));
+  await page.mouse.up();
+  console.log(`200 nodes: ${rate.toFixed(0)} pictures a second while one is dragged`);
+  await context.close();
+  await server.close();
+}
+await chrome.close();
