@@ -75,7 +75,10 @@ impl<'n> Fields<'n> {
                 }
                 if depth < MERGES {
                     match &value.value {
-                        Value::List(list) => maps.extend(list.iter().map(|n| (n, depth + 1))),
+                        // The first of them counts most, and comes off the stack first.
+                        Value::List(list) => {
+                            maps.extend(list.iter().rev().map(|n| (n, depth + 1)));
+                        }
                         _ => maps.push((value, depth + 1)),
                     }
                 }

@@ -305,6 +305,7 @@ impl Reader<'_, '_> {
             link.mtu = number;
         }
         let mut said = false;
+        let mut before = std::collections::BTreeSet::new();
         for key in ["vars", "labels"] {
             let Some(given) = fields.map(source, key)? else {
                 continue;
@@ -312,6 +313,10 @@ impl Reader<'_, '_> {
             let of = format!("the {key} of links");
             for (name, node) in given.own(source, &mut self.kept, &OF_LINKS, &of)? {
                 let full = given.full(&format!("{}{name}", super::PREFIX));
+                if !before.insert(name) {
+                    let allowed = "a key of ours once, in `vars` or in `labels`";
+                    return Err(wrong(source, &full, node, allowed));
+                }
                 match name {
                     "up" => (link.up, link.up_at) = elements(source, &full, node)?,
                     "down" => (link.down, link.down_at) = elements(source, &full, node)?,

@@ -186,6 +186,33 @@ topology:
 const LINUX: &str = "{kind: linux}";
 
 #[test]
+fn of_merged_maps_the_first_counts() {
+    let text = with("{<<: [*first, {kind: bridge}]}", "").replacen(
+        "topology:",
+        "x-first: &first {kind: linux}\ntopology:",
+        1,
+    );
+    let imported = clab(&text);
+    let b = imported.plan.hosts.iter().find(|host| host.name == "b");
+    assert!(b.is_some_and(|b| !b.router), "{}", imported.plan.to_toml());
+}
+
+#[test]
+fn a_key_of_ours_in_vars_and_labels_is_refused() {
+    let both =
+        "      vars: {narrows/up: netem delay 2ms}\n      labels: {narrows/up: netem delay 1ms}\n";
+    let said = no_clab(&with(LINUX, both));
+    assert!(said.contains("once, in `vars` or in `labels`"), "{said}");
+}
+
+#[test]
+fn a_refusal_has_no_control_characters_of_a_file() {
+    let text = with(LINUX, "").replace("    b:", "    \"b\\e[31m\\nx\": {kind: linux}\n    b:");
+    let said = no_clab(&text);
+    assert!(!said.contains(char::is_control), "{said:?}");
+}
+
+#[test]
 fn what_is_refused_is_refused_where_it_stands() {
     let mut wrong = Vec::new();
     for (text, place, named) in [
