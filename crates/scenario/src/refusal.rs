@@ -217,6 +217,26 @@ impl Refusal {
     }
 }
 
+/// The longest key that is shown, in characters.
+const LONGEST_KEY: usize = 200;
+
+/// A key as a terminal can bear it, for names of a file may be in it: control characters escaped,
+/// and cut off where it is long.
+fn shown(key: &str) -> String {
+    let mut shown = String::new();
+    for (place, c) in key.chars().enumerate() {
+        match c {
+            _ if place == LONGEST_KEY => {
+                shown.push('…');
+                break;
+            }
+            c if c.is_control() => shown.extend(c.escape_debug()),
+            c => shown.push(c),
+        }
+    }
+    shown
+}
+
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Parts {
@@ -226,7 +246,7 @@ impl fmt::Display for Refusal {
             ..
         } = &*self.0;
         if !key.is_empty() {
-            write!(f, "{key}: ")?;
+            write!(f, "{}: ", shown(key))?;
         }
         write!(f, "found {found}; allowed: {allowed}")
     }
