@@ -61,6 +61,7 @@ pub use queues::{Qdisc, TcId, TcKind, TcPlace};
 pub use random::random_bytes;
 pub use run_id::{NoRunId, RUN_VARIABLE, RunId};
 pub use stop::{Stop, Wait, wake_sharply};
+pub use system_calls::close_on_exec;
 pub use tun::{DEVICE_QUEUE, Tun, try_tun_file};
 pub use user_namespace::{
     become_root_of_own_user_namespace, forbidding_switch, gain_rights_in_own_user_namespace,

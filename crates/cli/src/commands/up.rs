@@ -38,8 +38,7 @@ mod elsewhere {
 
 #[cfg(target_os = "linux")]
 mod here {
-    use std::io::Read;
-    use std::process::{Command, Stdio};
+    use std::process::Command;
 
     use narrows::scenario::load;
     use narrows::up::{self, EnterError, Raised, UpOptions};
@@ -71,12 +70,7 @@ mod here {
         // After the command's name, for there may be a `--` later.
         command.args(["up", "--background"]);
         command.args(std::env::args_os().skip(2));
-        command.stdin(Stdio::null()).stdout(Stdio::piped());
-        let mut child = command.spawn().map_err(failed)?;
-        let mut said = String::new();
-        if let Some(output) = &mut child.stdout {
-            output.read_to_string(&mut said).map_err(failed)?;
-        }
+        let (said, mut child) = up::start(&mut command).map_err(failed)?;
         if let Some((said, _)) = said.split_once(UP) {
             print(said);
             return Ok(Status::Done);

@@ -418,6 +418,66 @@ fn a_topology_that_is_being_built_is_taken_down() {
 }
 
 #[test]
+fn a_signal_while_it_is_built_ends_it_with_the_status_of_an_interruption() {
+    let test = "a_signal_while_it_is_built_ends_it_with_the_status_of_an_interruption";
+    let Some(lab) = Lab::of(test, "signal", &star(24)) else {
+        return;
+    };
+    let mut up = lab.up_command().spawn().expect("the program starts");
+    let begun = soon(|| lab.folder().exists() || up.try_wait().expect("it is ours").is_some());
+    assert!(begun, "it begins");
+    let pid = Pid::from_raw(i32::try_from(up.id()).expect("a process"));
+    // One that is up already has gone.
+    let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM);
+    let code = up.wait().expect("it ended").code();
+    assert!(matches!(code, Some(0 | 130)), "{code:?}");
+    if code == Some(130) {
+        assert_eq!(lab.left(), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn what_holds_a_topology_has_neither_files_nor_the_folder_of_who_started_it() {
+    let test = "what_holds_a_topology_has_neither_files_nor_the_folder_of_who_started_it";
+    let Some(lab) = Lab::of(test, "files", PAIR) else {
+        return;
+    };
+    let folder = lab.file.parent().expect("a folder");
+    let up = lab.up_command();
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "exec 7<lab.toml && exec \"$@\"", "sh"]);
+    shell.arg(up.get_program()).args(up.get_args());
+    let output = shell.current_dir(folder).output().expect("a shell");
+    assert!(output.status.success(), "{output:?}");
+    let of_holder = Path::new("/proc").join(lab.holder().to_string());
+    let folder_of = fs::read_link(of_holder.join("cwd")).expect("it runs");
+    assert_eq!(folder_of, Path::new("/"));
+    let open = fs::read_dir(of_holder.join("fd"))
+        .expect("it runs")
+        .flatten();
+    let open = open.filter_map(|file| fs::read_link(file.path()).ok());
+    let kept: Vec<_> = open.filter(|file| file.starts_with(folder)).collect();
+    assert_eq!(kept, Vec::<PathBuf>::new());
+}
+
+#[test]
+fn hosts_of_two_topologies_do_not_have_one_name() {
+    let test = "hosts_of_two_topologies_do_not_have_one_name";
+    let scenario = PAIR.replace("client", "x-client");
+    let Some(lab) = Lab::of(test, "same", &scenario) else {
+        return;
+    };
+    assert!(lab.up().status.success());
+    let other = lab.file.with_file_name("other.toml");
+    fs::write(&other, PAIR).expect("a file");
+    let name = format!("{}-x", lab.name);
+    let refused = run(&["up", "--name", &name, other.to_str().expect("UTF-8")]);
+    let said = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(2), "{said}");
+    assert!(said.contains(&format!("{name}-client")), "{said}");
+}
+
+#[test]
 fn a_process_with_the_number_of_one_that_has_gone_is_not_joined() {
     let test = "a_process_with_the_number_of_one_that_has_gone_is_not_joined";
     let Some(lab) = Lab::of(test, "number", PAIR) else {

@@ -34,11 +34,13 @@ const TO_END: Duration = Duration::from_secs(10);
 /// Where the directory of state files may be, best first.
 fn places() -> Vec<PathBuf> {
     let mut places = vec![PathBuf::from("/run/narrows")];
-    if let Some(own) = std::env::var_os("XDG_RUNTIME_DIR") {
+    // One that is not absolute counts for nothing (XDG Base Directory Specification).
+    let own = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    if let Some(own) = own.filter(|own| own.is_absolute()) {
         // Root keeps to one place, whoever it became root from. Root of a user
         // namespace of its own cannot write there, and goes on to the next.
         let at = usize::from(geteuid().is_root());
-        places.insert(at, PathBuf::from(own).join("narrows"));
+        places.insert(at, own.join("narrows"));
     }
     places.push(std::env::temp_dir().join(format!("narrows-{}", outer_user())));
     places

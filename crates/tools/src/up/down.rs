@@ -39,6 +39,8 @@ pub fn down(name: Option<&str>) -> Result<Down, Error> {
         if let Some(process) = process {
             let send = |signal| process.signal(signal).map_err(|e| failed(e.to_string()));
             send(Signal::SIGTERM)?;
+            // One that has been stopped would not see it.
+            send(Signal::SIGCONT)?;
             if !process.wait(PATIENCE) {
                 send(Signal::SIGKILL)?;
                 if !process.wait(PATIENCE) {

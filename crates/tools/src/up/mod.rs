@@ -24,6 +24,7 @@ mod hosts;
 mod name;
 mod raise;
 mod record;
+mod start;
 
 pub use down::{Down, down};
 pub use enter::{EnterError, enter};
@@ -31,6 +32,7 @@ pub use figures::{ElementFigures, Figures, HostFigures, LinkFigures, Passed, Way
 pub use folder::{Condition, Found, full_names, names, status};
 pub use raise::{Raised, UpOptions, detach, into_background, raise};
 pub use record::{ElementRecord, End, Holder, HostRecord, LinkRecord, Record};
+pub use start::start;
 
 fn refused(why: Refusal) -> Error {
     Error::Refused(why.to_string())

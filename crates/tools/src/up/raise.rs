@@ -96,6 +96,7 @@ pub fn detach() -> io::Result<()> {
 pub fn raise(options: &UpOptions) -> Result<Option<Raised>, Error> {
     let name = name::of(options.name.as_deref(), &options.plan.name).map_err(refused)?;
     let full_names = full_names(&name, &options.plan).map_err(refused)?;
+    not_of_others(&name, &full_names).map_err(refused)?;
     build(options, &name, &full_names)
 }
 
@@ -112,6 +113,21 @@ fn full_names(name: &str, plan: &Plan) -> Result<Vec<String>, Refusal> {
         full.push(one);
     }
     Ok(full)
+}
+
+/// Refuses full names that hosts of another topology of this user have: `a-b` of `c`, and `a` of
+/// `b-c`.
+fn not_of_others(name: &str, full_names: &[String]) -> Result<(), Refusal> {
+    for other in folder::all().into_iter().filter(|t| t.name != name) {
+        let hosts = other.record.iter().flat_map(|record| &record.hosts);
+        let same = hosts.map(|host| &host.full_name);
+        if let Some(same) = same.into_iter().find(|host| full_names.contains(host)) {
+            let found = format!("the host `{same}`, which {} has too", other.name);
+            let allowed = "a name (`--name`) by which all hosts can be told apart";
+            return Err(Refusal::new("NAME", found, allowed));
+        }
+    }
+    Ok(())
 }
 
 fn failed(what: &str) -> impl Fn(io::Error) -> Error {
@@ -332,6 +348,8 @@ pub fn into_background(raised: &Raised) -> io::Result<()> {
     let nothing = File::options().read(true).write(true).open("/dev/null")?;
     let mut options = OpenOptions::new();
     let options = options.append(true).create(true).mode(0o600);
+    // So that nobody waits for the folder in which it was started.
+    std::env::set_current_dir("/")?;
     let log = options.open(raised.folder.join(LOG))?;
     dup2_stdin(&nothing)?;
     dup2_stdout(&nothing)?;
