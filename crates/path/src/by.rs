@@ -12,6 +12,10 @@ use crate::codepoint::{Dscp, EcnWord};
 use crate::kind::{Facts, Kind, NamesFile, Reports};
 use crate::site::Site;
 
+/// Brackets within brackets that are read: each level takes some of the stack, and nobody reads
+/// more.
+const DEEPEST: u32 = 8;
+
 /// Which field of the IP header separates the classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ByKey {
@@ -85,11 +89,6 @@ impl BySpec {
     fn chains(&self) -> impl Iterator<Item = &[ElementSpec]> {
         let classes = self.classes.iter().map(|class| class.chain.as_slice());
         classes.chain([self.otherwise.as_slice()])
-    }
-
-    /// Whether `is` is true of an element of a class.
-    fn any(&self, is: impl Fn(&Facts<'_>) -> bool) -> bool {
-        self.chains().flatten().any(|element| is(&element.facts()))
     }
 }
 
@@ -181,20 +180,30 @@ impl Kind for BySpec {
     }
 
     fn facts(&self) -> Facts<'_> {
-        Facts {
+        let mut facts = Facts {
             link: None,
-            holds_back: self.any(|inner| inner.holds_back),
+            holds_back: false,
             two_way: false,
             node: false,
             translates: false,
             wraps: false,
-            sets_ecn: self.any(|inner| inner.sets_ecn),
-            duplicates: self.any(|inner| inner.duplicates),
-            corrupts: self.any(|inner| inner.corrupts),
+            sets_ecn: false,
+            duplicates: false,
+            corrupts: false,
             mtu: None,
             tap: None,
             reports: Reports::Packets,
+        };
+        // Each element is asked once: asked once for each fact, the work would be multiplied by
+        // their number at every level of brackets.
+        for inner in self.chains().flatten() {
+            let inner = inner.facts();
+            facts.holds_back |= inner.holds_back;
+            facts.sets_ecn |= inner.sets_ecn;
+            facts.duplicates |= inner.duplicates;
+            facts.corrupts |= inner.corrupts;
         }
+        facts
     }
 
     fn base_delay(&self, dscp: u8, mtu: u32) -> Duration {
@@ -257,14 +266,23 @@ fn groups(rest: Word<'_>) -> Result<Vec<(Word<'_>, Word<'_>)>, WordError> {
             ));
         }
         let mut depth = 0u32;
-        let close = line[at..].bytes().position(|b| {
+        let ends = |b: u8| {
             match b {
                 b'(' => depth += 1,
                 b')' => depth -= 1,
                 _ => {}
             }
-            depth == 0
-        });
+            depth == 0 || depth > DEEPEST
+        };
+        let close = line[at..].bytes().position(ends);
+        if depth > DEEPEST {
+            let odd = at + close.unwrap_or_default();
+            return Err(WordError::new(
+                base + odd..base + odd + 1,
+                "`(`",
+                format!("at most {DEEPEST} brackets within each other"),
+            ));
+        }
         let close = at + close.ok_or_else(|| ended("`)`"))?;
         let inner = Word {
             text: &line[at + 1..close],
@@ -459,6 +477,21 @@ mod tests {
     use narrows_units::Instant;
 
     const WORDS: &str = "by dscp cs1 (netem delay 5ms) cs2,af41 (netem delay 40ms | netem delay 40ms) else (netem delay 10ms)";
+
+    #[test]
+    fn brackets_are_read_eight_deep_and_no_deeper() {
+        let nested = |depth: usize| {
+            let open = "by dscp 8 (".repeat(depth);
+            format!("{open}netem delay 1ms{}", ")".repeat(depth))
+        };
+        let spec = ElementSpec::parse(&nested(8)).expect("eight are read");
+        assert!(spec.facts().nests());
+        for depth in [9, 40, 50_000] {
+            let refused = ElementSpec::parse(&nested(depth)).expect_err("more are not");
+            let allowed = refused.allowed;
+            assert!(allowed.contains("at most 8 brackets"), "{depth}: {allowed}");
+        }
+    }
 
     #[test]
     fn each_class_has_its_own_delay() {
