@@ -1,10 +1,12 @@
-//! Reading what a request brings: bounded in length and in time.
+//! Reading what a request brings: its body, bounded in length and in time, and the parts of its
+//! address; what is refused is refused in JSON.
 
 use std::time::Duration;
 
 use axum::body::HttpBody;
-use axum::extract::{FromRequest, Request};
+use axum::extract::{self, FromRequest, FromRequestParts, Request};
 use axum::http::StatusCode;
+use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::Serialize;
@@ -59,5 +61,31 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Json<T> {
 impl<T: Serialize> IntoResponse for Json<T> {
     fn into_response(self) -> Response {
         axum::Json(self.0).into_response()
+    }
+}
+
+/// Parts of the path.
+pub(crate) struct Path<T>(pub(crate) T);
+
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let read = extract::Path::from_request_parts(parts, state).await;
+        let read = read.map_err(|error| ApiError::new(error.status(), error.body_text()))?;
+        Ok(Self(read.0))
+    }
+}
+
+/// What stands behind `?`.
+pub(crate) struct Query<T>(pub(crate) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let read = extract::Query::from_request_parts(parts, state).await;
+        let read = read.map_err(|error| ApiError::new(error.status(), error.body_text()))?;
+        Ok(Self(read.0))
     }
 }

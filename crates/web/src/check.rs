@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::body::Json;
 use crate::documents::Documents;
 use crate::error::Answer;
-use crate::state::{Shared, aside};
+use crate::state::{Shared, Work, aside};
 
 /// A text to check.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -182,7 +182,7 @@ pub(crate) async fn check(
     State(state): State<Shared>,
     Json(text): Json<Text>,
 ) -> Answer<Json<Checked>> {
-    aside(&state, move |lab| {
+    aside(&state, Work::Text, move |lab| {
         Checked::of(&lab.documents, &text).map(Json)
     })
     .await

@@ -8,7 +8,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use axum::extract;
 use axum::extract::State;
 use axum::http::StatusCode;
 use narrows::results::folder::{digest_of_bytes, write_whole};
@@ -18,9 +17,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::body::Json;
+use crate::body::{self, Json};
 use crate::error::{Answer, ApiError};
-use crate::state::{Shared, aside};
+use crate::state::{Shared, Work, aside};
 
 /// The longest document: what the laboratory reads (a mistaken file is longer).
 pub(crate) const LONGEST: u64 = 1 << 20;
@@ -202,6 +201,16 @@ impl Documents {
         String::from_utf8(bytes).map_err(|_| ApiError::unusable("the file is not UTF-8"))
     }
 
+    /// Writes a file of the folder; a refusal names it by its path below the folder.
+    fn write(&self, full: &Path, content: &[u8]) -> Answer<()> {
+        write_whole(full, content).map_err(|error| {
+            let mut error = ApiError::from(error);
+            let above = format!("{}/", self.root.display());
+            error.body.message = error.body.message.replace(&above, "");
+            error
+        })
+    }
+
     fn document(&self, name: &str) -> Answer<Document> {
         let id = self.id(name)?;
         let loaded = self.load(&id)?;
@@ -249,7 +258,7 @@ impl Documents {
             ApiError::unusable(message)
                 .hint("its folder has to be there, and no link out of this one")
         })?;
-        write_whole(&full, put.text.as_bytes())?;
+        self.write(&full, put.text.as_bytes())?;
         Ok(Written {
             revision: digest_of_bytes(put.text.as_bytes()),
         })
@@ -300,19 +309,22 @@ impl Documents {
                 return true;
             }
             let name = entry.file_name();
-            let path = folder.join(&name);
-            let hidden = name.as_encoded_bytes().starts_with(b".");
+            let below = folder.join(&name);
+            // What has another name cannot be asked for, either.
+            if name.to_str().and_then(path::plain).is_none() {
+                continue;
+            }
             match entry.file_type() {
-                Ok(kind) if kind.is_dir() && !hidden => {
+                Ok(kind) if kind.is_dir() => {
                     let skipped = ["results", "target", "node_modules"]
                         .iter()
                         .any(|n| name == *n);
                     if depth < DEEPEST && !skipped {
-                        more |= self.collect(&path, depth + 1, found);
+                        more |= self.collect(&below, depth + 1, found);
                     }
                 }
-                Ok(_) if !hidden && path.extension().is_some_and(|end| end == "toml") => {
-                    found.push(path);
+                Ok(_) if below.extension().is_some_and(|end| end == "toml") => {
+                    found.push(below);
                 }
                 _ => {}
             }
@@ -362,24 +374,30 @@ pub(crate) fn clipped(text: &str) -> String {
 
 /// Lists all documents.
 pub(crate) async fn list(State(state): State<Shared>) -> Answer<Json<List>> {
-    aside(&state, |lab| Ok(Json(lab.documents.list()))).await
+    aside(&state, Work::Quick, |lab| Ok(Json(lab.documents.list()))).await
 }
 
 /// Gives one.
 pub(crate) async fn get(
     State(state): State<Shared>,
-    extract::Path(id): extract::Path<String>,
+    body::Path(id): body::Path<String>,
 ) -> Answer<Json<Document>> {
-    aside(&state, move |lab| lab.documents.document(&id).map(Json)).await
+    aside(&state, Work::Quick, move |lab| {
+        lab.documents.document(&id).map(Json)
+    })
+    .await
 }
 
 /// Writes one.
 pub(crate) async fn put(
     State(state): State<Shared>,
-    extract::Path(id): extract::Path<String>,
+    body::Path(id): body::Path<String>,
     Json(put): Json<Put>,
 ) -> Answer<Json<Written>> {
-    let written = aside(&state, move |lab| lab.documents.put(&id, &put).map(Json)).await?;
+    let written = aside(&state, Work::Quick, move |lab| {
+        lab.documents.put(&id, &put).map(Json)
+    })
+    .await?;
     state.stream.send("files", &json!({}));
     Ok(written)
 }
@@ -387,10 +405,10 @@ pub(crate) async fn put(
 /// Writes where the nodes of one are drawn.
 pub(crate) async fn put_layout(
     State(state): State<Shared>,
-    extract::Path(id): extract::Path<String>,
+    body::Path(id): body::Path<String>,
     Json(layout): Json<Layout>,
 ) -> Answer<Json<Value>> {
-    aside(&state, move |lab| {
+    aside(&state, Work::Quick, move |lab| {
         lab.documents.put_layout(&id, layout)?;
         Ok(Json(json!({})))
     })

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::body::Json;
 use crate::error::Answer;
 use crate::page;
-use crate::state::{Shared, aside};
+use crate::state::{Shared, Work, aside};
 
 /// What this server is.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -62,7 +62,7 @@ impl From<EngineWord> for EngineName {
 
 /// Says what this server is.
 pub(crate) async fn about(State(state): State<Shared>) -> Answer<Json<About>> {
-    aside(&state, |lab| {
+    aside(&state, Work::Quick, |lab| {
         let engine = |name: EngineName| {
             let why = name.hindrance();
             EngineAbout {

@@ -135,15 +135,25 @@ impl Gate {
     }
 
     fn has_bearer(&self, headers: &HeaderMap) -> bool {
-        let given =
-            only(headers, header::AUTHORIZATION).and_then(|text| text.strip_prefix("Bearer "));
-        given.is_some_and(|token| self.token.is(token.trim()))
+        // The scheme's case does not matter: RFC 9110, section 11.1.
+        only(headers, header::AUTHORIZATION)
+            .and_then(|text| text.split_once(' '))
+            .is_some_and(|(scheme, token)| {
+                scheme.eq_ignore_ascii_case("bearer") && self.token.is(token.trim())
+            })
     }
 
     /// Why `request` is not let in.
     fn refuses(&self, request: &Request) -> Option<ApiError> {
         let headers = request.headers();
         let forbidden = |why: &str| Some(ApiError::new(StatusCode::FORBIDDEN, why));
+        // RFC 9112, section 3.2.
+        if headers.get_all(header::HOST).iter().count() > 1 {
+            return Some(ApiError::new(
+                StatusCode::BAD_REQUEST,
+                "Host stands there twice",
+            ));
+        }
         match only(headers, header::HOST) {
             Some(host) if self.is_host(host) => {}
             _ => {
@@ -240,7 +250,9 @@ impl Gate {
             (header::REFRESH, refresh),
             (header::CONTENT_TYPE, "text/html; charset=utf-8".to_owned()),
         ];
-        let body = "<!doctype html><title>narrows</title><a href=\"/\">narrows</a>";
+        // With an icon that is empty, no browser asks for another.
+        let body = "<!doctype html><title>narrows</title><link rel=icon href=\"data:,\">\
+            <a href=\"/\">narrows</a>";
         Some((headers, body).into_response())
     }
 }

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use narrows::results::Pace;
 use narrows::units::Instant;
@@ -20,10 +20,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::body::Json;
+use crate::body::{Json, Path};
 use crate::engines::EngineWord;
 use crate::error::{Answer, ApiError};
-use crate::state::{Shared, aside};
+use crate::results;
+use crate::state::{Shared, Work, aside};
 use crate::stream::Stream;
 
 pub(crate) use change::{Changed, Target, change};
@@ -400,9 +401,9 @@ pub(crate) async fn start(
     State(state): State<Shared>,
     Json(start): Json<Start>,
 ) -> Answer<Json<Begun>> {
-    aside(&state, move |lab| {
+    aside(&state, Work::Job, move |lab| {
+        let results = results::folder_in(lab.documents.root())?;
         let prepared = Prepared::of(&lab.documents, start)?;
-        let results = lab.documents.root().join("results");
         let job = lab.jobs.begin(prepared, results)?;
         Ok(Json(Begun { job: job.id() }))
     })

@@ -3,17 +3,17 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use narrows::EngineName;
 use narrows::results::{PacketEvent, PacketQuery, packets};
 use narrows::units::{Duration, Instant};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::body::Json;
+use crate::body::{Json, Path, Query};
 use crate::error::{Answer, ApiError};
 use crate::jobs::Job;
-use crate::state::{Shared, aside};
+use crate::state::{Shared, Work, aside};
 
 /// Events of an answer.
 const MOST: usize = 2000;
@@ -135,7 +135,7 @@ pub(crate) async fn list(
     Query(asked): Query<Asked>,
 ) -> Answer<Json<Packets>> {
     let job: Arc<Job> = state.jobs.get(&id)?;
-    aside(&state, move |_| {
+    aside(&state, Work::Packets, move |_| {
         let from = instant(asked.at_s)?;
         let span = instant(asked.within_s.unwrap_or(SPAN_S))?;
         let query = PacketQuery {
@@ -162,7 +162,7 @@ pub(crate) async fn way(
     Path((id, packet)): Path<(String, u64)>,
 ) -> Answer<Json<Way>> {
     let job: Arc<Job> = state.jobs.get(&id)?;
-    aside(&state, move |_| {
+    aside(&state, Work::Packets, move |_| {
         let query = PacketQuery {
             from: Instant::ZERO,
             to: Instant::ZERO + Duration::MAX,

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use axum::extract;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
+use crate::body;
 use crate::error::{Answer, ApiError};
 
 /// Name and content of each file of `web/dist`.
@@ -59,7 +59,12 @@ pub(crate) async fn index() -> Response {
 }
 
 /// Gives a file of the page.
-pub(crate) async fn file(extract::Path(name): extract::Path<String>) -> Answer<Response> {
+pub(crate) async fn file(body::Path(name): body::Path<String>) -> Answer<Response> {
+    // Browsers ask for it where a document names no icon, such as a file of a result.
+    let name = match name.as_str() {
+        "favicon.ico" => "icon.svg".to_owned(),
+        _ => name,
+    };
     let content = find(&name).ok_or_else(|| ApiError::not_found("such page"))?;
     let kind = content_type(Path::new(&name));
     Ok(([(header::CONTENT_TYPE, kind)], content).into_response())

@@ -1,9 +1,9 @@
 //! What runs came to: the folders below `results`, and their files.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use axum::extract::{self, State};
+use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use narrows::report::pages::{COMPARISON_FILE, FILE};
@@ -11,12 +11,12 @@ use narrows::results::Verdict;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::body::Json;
+use crate::body::{self, Json};
 use crate::documents::path;
 use crate::error::{Answer, ApiError};
 use crate::guard::Secret;
 use crate::page::content_type;
-use crate::state::{Laboratory, Shared, aside};
+use crate::state::{Laboratory, Shared, Work, aside};
 
 /// Results that are listed, the newest.
 const MOST: usize = 500;
@@ -109,6 +109,26 @@ pub(crate) fn is_page_of(path: &str, key: &Secret) -> bool {
         .is_some_and(|(given, _)| key.is(given))
 }
 
+/// Where results of the folder `root` go, which need not be there yet.
+///
+/// # Errors
+/// 422 when something else stands there, or a link that leads out of the folder.
+pub(crate) fn folder_in(root: &Path) -> Answer<PathBuf> {
+    let folder = root.join("results");
+    let fits = folder.symlink_metadata().is_err()
+        || folder
+            .canonicalize()
+            .is_ok_and(|full| full.starts_with(root) && full.is_dir());
+    match fits {
+        true => Ok(folder),
+        false => {
+            let message = "`results` is no folder, or a link that leads out of the folder: \
+                nothing is written there";
+            Err(ApiError::unusable(message).hint("remove or rename it"))
+        }
+    }
+}
+
 fn listed(lab: &Laboratory) -> List {
     let folder = lab.documents.root().join("results");
     let mut names: Vec<_> = fs::read_dir(&folder)
@@ -123,7 +143,8 @@ fn listed(lab: &Laboratory) -> List {
     let one = |name: String| {
         let dir = folder.join(&name);
         let record = dir.join("run.json");
-        let short = fs::metadata(&record).ok()?.len() <= LONGEST_RECORD;
+        let facts = fs::metadata(&record).ok()?;
+        let short = facts.is_file() && facts.len() <= LONGEST_RECORD;
         let text = short.then(|| fs::read(&record).ok()).flatten()?;
         let record: Record = serde_json::from_slice(&text).ok()?;
         let pages = [FILE, COMPARISON_FILE].into_iter();
@@ -173,15 +194,15 @@ fn read(lab: &Laboratory, asked: &str) -> Answer<(Vec<u8>, &'static str)> {
 
 /// Lists results.
 pub(crate) async fn list(State(state): State<Shared>) -> Answer<Json<List>> {
-    aside(&state, |lab| Ok(Json(listed(lab)))).await
+    aside(&state, Work::Quick, |lab| Ok(Json(listed(lab)))).await
 }
 
 /// Gives a file of a result.
 pub(crate) async fn file(
     State(state): State<Shared>,
-    extract::Path(asked): extract::Path<String>,
+    body::Path(asked): body::Path<String>,
 ) -> Answer<Response> {
-    let (content, kind) = aside(&state, move |lab| read(lab, &asked)).await?;
+    let (content, kind) = aside(&state, Work::Quick, move |lab| read(lab, &asked)).await?;
     let headers = [
         (header::CONTENT_TYPE, kind),
         (header::CONTENT_SECURITY_POLICY, POLICY),

@@ -19,7 +19,7 @@ use tokio::time::timeout;
 use crate::documents::Documents;
 use crate::guard::{self, Gate};
 use crate::jobs::Jobs;
-use crate::state::{Laboratory, Shared};
+use crate::state::{Laboratory, Shared, Turns};
 use crate::stream::Stream;
 use crate::{api, page, results};
 
@@ -96,7 +96,7 @@ impl Server {
             gate,
             documents,
             stream,
-            turns: Laboratory::turns(),
+            turns: Turns::new(),
         };
         Ok(Self {
             listener,
@@ -148,7 +148,7 @@ impl Server {
     pub fn serve(self, end: &AtomicBool) -> io::Result<()> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
-            .max_blocking_threads(16)
+            .max_blocking_threads(Turns::THREADS)
             .enable_io()
             .enable_time()
             .build()?;

@@ -11,7 +11,7 @@ use crate::body::Json;
 use crate::check::{Checked, Text};
 use crate::documents::LONGEST;
 use crate::error::{Answer, ApiError};
-use crate::state::{Shared, aside};
+use crate::state::{Shared, Work, aside};
 
 /// Changes of a request.
 const MOST_EDITS: usize = 1000;
@@ -84,7 +84,7 @@ pub(crate) async fn edit(
     State(state): State<Shared>,
     Json(edits): Json<Edits>,
 ) -> Answer<Json<Edited>> {
-    aside(&state, move |lab| {
+    aside(&state, Work::Text, move |lab| {
         short(&edits.text)?;
         if edits.edits.len() > MOST_EDITS {
             return Err(ApiError::unusable(format!(
@@ -110,7 +110,7 @@ pub(crate) async fn completions(
     State(state): State<Shared>,
     Json(written): Json<Written>,
 ) -> Answer<Json<Completions>> {
-    aside(&state, move |_| {
+    aside(&state, Work::Text, move |_| {
         short(&written.text)?;
         let (typed, items) = complete(
             vocabulary_once(),
@@ -125,5 +125,5 @@ pub(crate) async fn completions(
 
 /// Gives all that may be written.
 pub(crate) async fn words(State(state): State<Shared>) -> Answer<Json<&'static Vocabulary>> {
-    aside(&state, |_| Ok(Json(vocabulary_once()))).await
+    aside(&state, Work::Quick, |_| Ok(Json(vocabulary_once()))).await
 }

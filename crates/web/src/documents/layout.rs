@@ -4,8 +4,6 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::PoisonError;
 
-use narrows::results::folder::write_whole;
-
 use super::{Documents, Id, Layout, path};
 use crate::error::{Answer, ApiError};
 
@@ -39,7 +37,8 @@ impl Documents {
             Id::File(document) => {
                 let read = || {
                     let full = path::existing(self.root(), &beside(document))?;
-                    let short = fs::metadata(&full).ok()?.len() <= LONGEST;
+                    let facts = fs::metadata(&full).ok()?;
+                    let short = facts.is_file() && facts.len() <= LONGEST;
                     let text = short.then(|| fs::read(full).ok()).flatten()?;
                     serde_json::from_slice(&text).ok()
                 };
@@ -76,7 +75,7 @@ impl Documents {
                     full.ok_or_else(|| ApiError::unusable("there is no place for a layout"))?;
                 let mut text = serde_json::to_vec_pretty(&layout).map_err(ApiError::internal)?;
                 text.push(b'\n');
-                Ok(write_whole(&full, &text)?)
+                self.write(&full, &text)
             }
         }
     }

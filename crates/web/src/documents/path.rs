@@ -5,6 +5,9 @@ use std::path::{Component, Path, PathBuf};
 /// The longest path.
 const LONGEST: usize = 512;
 
+/// The longest name in it: Linux takes 255 bytes, and `.layout.json.part` is written behind it.
+const LONGEST_NAME: usize = 255 - ".layout.json.part".len();
+
 /// `path` as a path below a folder, of a file with this ending: plain names with slashes, none
 /// of them hidden.
 pub(crate) fn below(path: &str, ending: &str) -> Option<PathBuf> {
@@ -22,7 +25,7 @@ pub(crate) fn plain(path: &str) -> Option<PathBuf> {
     let parts = path.split('/');
     if !parts
         .clone()
-        .all(|part| !part.is_empty() && !part.starts_with('.'))
+        .all(|part| !part.is_empty() && !part.starts_with('.') && part.len() <= LONGEST_NAME)
     {
         return None;
     }
@@ -44,7 +47,7 @@ pub(crate) fn writable(root: &Path, path: &Path) -> Option<PathBuf> {
         path.symlink_metadata()
             .is_ok_and(|facts| facts.is_symlink())
     };
-    let folder = existing(root, path.parent()?)?;
+    let folder = existing(root, path.parent()?).filter(|folder| folder.is_dir())?;
     let mut full = folder.join(path.file_name()?);
     if is_link(&full) {
         full = existing(root, path)?;
@@ -52,7 +55,9 @@ pub(crate) fn writable(root: &Path, path: &Path) -> Option<PathBuf> {
     // What is written first has this name; a link there would be followed.
     let mut part = full.clone().into_os_string();
     part.push(".part");
-    (!full.is_dir() && !is_link(Path::new(&part))).then_some(full)
+    // Neither are folders, pipes and devices written.
+    let odd = |path: &Path| path.symlink_metadata().is_ok_and(|facts| !facts.is_file());
+    (!odd(&full) && !odd(Path::new(&part))).then_some(full)
 }
 
 #[cfg(test)]
@@ -82,7 +87,9 @@ mod tests {
         ] {
             assert_eq!(below(bad, "toml"), None, "{bad:?}");
         }
-        assert_eq!(below(&format!("{}.toml", "a".repeat(600)), "toml"), None);
+        for long in [239 - 5, 250, 600] {
+            assert_eq!(below(&format!("{}.toml", "a".repeat(long)), "toml"), None);
+        }
     }
 
     #[cfg(unix)]

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use narrows::results::Pace;
 use narrows::scenario::{Edit, edited};
@@ -18,9 +18,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Attempt, Change, Job};
-use crate::body::Json;
+use crate::body::{Json, Path};
 use crate::error::{Answer, ApiError};
-use crate::state::{Shared, aside};
+use crate::state::{Shared, Work, aside};
 
 /// Changes that one request makes.
 const MOST: usize = 100;
@@ -32,7 +32,8 @@ const GRAIN: Duration = Duration::from_millis(1);
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Target {
-    /// Elements by their full names, `link/access/up/bottleneck`, with their new words.
+    /// Elements by their full names, `link/access/up/bottleneck`, with their new words; the
+    /// element's own name may stand before them.
     set: BTreeMap<String, String>,
 }
 
@@ -49,6 +50,15 @@ pub(crate) struct Changed {
 fn next(reached: Instant) -> Instant {
     let grain = GRAIN.as_nanos();
     Instant::from_nanos((reached.as_nanos() / grain + 1) * grain)
+}
+
+/// `to` without the name of the element `target`, which may stand before the words as it does in
+/// a link: `bottleneck: rate 20Mbit`.
+fn words_of<'t>(target: &str, to: &'t str) -> &'t str {
+    let own = target.rsplit('/').next().unwrap_or(target);
+    let rest = to.trim_start().strip_prefix(own);
+    let words = rest.and_then(|rest| rest.strip_prefix(": "));
+    words.map_or(to, str::trim)
 }
 
 /// Holds a run while it is thought about; it goes on where it was, unless another takes its
@@ -96,11 +106,16 @@ fn changed(job: &Job, target: &Target) -> Answer<Changed> {
     if at.since(Instant::ZERO) >= job.prepared.duration {
         return Err(ApiError::new(StatusCode::CONFLICT, "the run is at its end"));
     }
-    let edits = target.set.iter().map(|(target, to)| {
+    let set: Vec<_> = target
+        .set
+        .iter()
+        .map(|(target, to)| (target, words_of(target, to)))
+        .collect();
+    let edits = set.iter().map(|(target, to)| {
         let values = [
             ("at", at.to_string()),
-            ("target", target.clone()),
-            ("to", to.clone()),
+            ("target", (*target).clone()),
+            ("to", (*to).to_owned()),
         ];
         Edit::Add {
             table: "change".to_owned(),
@@ -129,10 +144,10 @@ fn changed(job: &Job, target: &Target) -> Answer<Changed> {
         pace: Arc::new(pace),
         cancel: Arc::new(AtomicBool::new(state.stopped)),
     };
-    let changes = target.set.iter().map(|(target, to)| Change {
+    let changes = set.iter().map(|(target, to)| Change {
         at_s: at.as_secs_f64(),
-        target: target.clone(),
-        to: to.clone(),
+        target: (*target).clone(),
+        to: (*to).to_owned(),
     });
     state.changes.extend(changes);
     before.cancel.store(true, Ordering::SeqCst);
@@ -149,7 +164,7 @@ pub(crate) async fn change(
     Json(target): Json<Target>,
 ) -> Answer<Json<Changed>> {
     let job = state.jobs.get(&id)?;
-    aside(&state, move |lab| {
+    aside(&state, Work::Job, move |lab| {
         let changed = changed(&job, &target)?;
         lab.jobs.work(&job)?;
         job.publish();
@@ -161,6 +176,19 @@ pub(crate) async fn change(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_elements_own_name_may_stand_before_its_words() {
+        let target = "link/access/up/bottleneck";
+        for (to, words) in [
+            ("bottleneck: rate 2Mbit", "rate 2Mbit"),
+            ("rate 2Mbit", "rate 2Mbit"),
+            ("other: rate 2Mbit", "other: rate 2Mbit"),
+            ("bottlenecks: rate 2Mbit", "bottlenecks: rate 2Mbit"),
+        ] {
+            assert_eq!(words_of(target, to), words);
+        }
+    }
 
     #[test]
     fn changes_come_after_what_was_reached_at_times_that_can_be_read() {

@@ -1,13 +1,13 @@
 //! Holding a job back, and changing what it runs.
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use narrows::units::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{Job, JobAbout, Phase};
-use crate::body::Json;
+use crate::body::{Json, Path};
 use crate::error::{Answer, ApiError};
 use crate::state::Shared;
 

@@ -79,6 +79,12 @@ impl Prepared {
                 "speed: allowed are 0.000001 to 1000000, or null",
             ));
         }
+        if start.kind == Kind::Run && !start.only.is_empty() {
+            return Err(
+                ApiError::unusable("only: a run has no cells to choose from")
+                    .hint("leave it out, or begin a campaign or a comparison"),
+            );
+        }
         let id = start
             .document
             .as_ref()
@@ -120,6 +126,7 @@ impl Prepared {
             ));
         }
         prepared.document.clone_from(&start.document);
+        prepared.accepted()?;
         prepared.programs_agreed(&start)?;
         if start.text.is_none() {
             let word = match (start.kind, engine) {
@@ -218,6 +225,29 @@ impl Prepared {
     /// Whether it can be paused, slowed down and changed.
     pub(crate) fn has_pace(&self) -> bool {
         self.kind == Kind::Run && self.engine == EngineWord::Sim
+    }
+
+    /// Whether the engine takes any of it: otherwise nobody need be asked about programs.
+    fn accepted(&self) -> Answer<()> {
+        // A comparison gives each engine a plan of its own.
+        if self.kind == Kind::Compare {
+            return Ok(());
+        }
+        let engine = EngineName::from(self.engine).engine(None);
+        let engine = engine.map_err(|refusal| ApiError::unusable(refusal.to_line()))?;
+        let cells = self.campaign.iter().flat_map(|campaign| &campaign.cells);
+        let plans = self.plan.iter().map(Arc::as_ref);
+        let mut refused = None;
+        for plan in plans.chain(cells.map(|cell| &cell.plan)) {
+            match engine.accepts(plan) {
+                Ok(()) => return Ok(()),
+                Err(error) => refused = refused.or(Some(error)),
+            }
+        }
+        match refused {
+            Some(error) => Err(ApiError::unusable(error.to_string())),
+            None => Ok(()),
+        }
     }
 
     /// Programs are started only if the request names exactly these.

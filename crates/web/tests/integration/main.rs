@@ -6,4 +6,5 @@ mod described;
 mod documents;
 mod guide;
 mod jobs;
+mod refusals;
 mod streams;
