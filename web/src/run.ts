@@ -7,6 +7,7 @@ import { own } from "./layout";
 import { Packets } from "./packets";
 import { Plots } from "./plots";
 import { readTidy } from "./series";
+import { named } from "./words";
 
 /** Virtual seconds of one press of "Step". */
 const STEP = 0.1;
@@ -224,12 +225,12 @@ export class Run {
     await this.control("step", { by_s: STEP });
   }
 
-  /** Gives an element other words from now on. */
+  /** Gives an element other words from now on; the name that may stand before them stays. */
   async change(entity: string, words: string): Promise<string | null> {
     if (!this.job || !goes(this.job)) return "nothing runs";
     try {
       const before = this.text;
-      const { at_s: at, text } = await api.change(this.job.id, { [entity]: words });
+      const { at_s: at, text } = await api.change(this.job.id, { [entity]: named(words).words });
       this.text = text;
       this.plots.change(at);
       this.context.changed(text, before);

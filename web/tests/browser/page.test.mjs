@@ -99,6 +99,21 @@ page("a scenario that is drawn, run, changed while it runs and saved gives the c
   assert.equal((await text(page)).trim(), saved.trim());
 });
 
+page("the rate of a bottleneck that has a name is changed with its slider", { "a.toml": SCENARIO.replace("4s", "60s") }, async (page) => {
+  await clean(page);
+  await started(page, "1");
+  const slider = page.locator(".sliders input[type=range]").first();
+  await slider.waitFor();
+  assert.equal(await slider.getAttribute("data-entity"), "link/access/up/bottleneck");
+  const box = await slider.boundingBox();
+  await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2);
+  await page.mouse.down();
+  await page.mouse.move(box.x + box.width * 0.35, box.y + box.height / 2, { steps: 4 });
+  await page.mouse.up();
+  await page.locator(".cm-content", { hasText: "[[change]]" }).waitFor();
+  assert.match(await text(page), /to = "rate /);
+}, { id: "file/a.toml" });
+
 page("the drawing follows the text, a refusal is at its line and at its node, and undo goes over both", { "a.toml": SCENARIO }, async (page) => {
   await thing(page, "link/access/up/bottleneck").waitFor();
   await write(page, SCENARIO.replace("queue dualpi2", "queue coddle"));
