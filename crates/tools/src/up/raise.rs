@@ -123,7 +123,7 @@ fn not_of_others(name: &str, full_names: &[String]) -> Result<(), Refusal> {
         let same = hosts.map(|host| &host.full_name);
         if let Some(same) = same.into_iter().find(|host| full_names.contains(host)) {
             let found = format!("the host `{same}`, which {} has too", other.name);
-            let allowed = "a name (`--name`) by which all hosts can be told apart";
+            let allowed = "a name (`--name`) that leaves each host a name of its own";
             return Err(Refusal::new("NAME", found, allowed));
         }
     }

@@ -12,8 +12,8 @@ use crate::foreground::Signals;
 /// How often it is looked whether a signal asks to go.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Starts `command`, and waits until it has said all that it says before it goes into the
-/// background; what it said, and the process. It gets none of the files that this process has
+/// Starts `command`, and waits until it has printed all that it prints before it goes into the
+/// background; what it printed, and the process. It gets none of the files that this process has
 /// open but standard error. Signals that ask this process to go are passed on to it meanwhile.
 ///
 /// # Errors
