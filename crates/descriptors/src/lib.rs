@@ -102,7 +102,7 @@ pub struct Written {
 pub struct Lost {
     /// Its name: `flow/prague`, `link/access/up/tap`.
     pub what: String,
-    /// Why, or what stands for it, as the end of a sentence.
+    /// Why, or what is written in its place, as the end of a sentence.
     pub why: String,
 }
 
@@ -127,7 +127,7 @@ fn named(sign: &str, head: &str, lost: &[Lost]) -> String {
     text
 }
 
-/// The format of a text that is a descriptor, as far as its beginning says so.
+/// The format of a text by how it begins; `None` if it is no descriptor.
 pub fn guess(text: &str) -> Option<Format> {
     let lines = || {
         text.lines()
@@ -198,8 +198,8 @@ pub fn export(plan: &Plan, target: Target) -> Written {
     }
 }
 
-/// Writes a scenario as a script of `ip` and `tc`, at whose head is said which of its disciplines
-/// the kernel at hand lacks, of those in `lacks`.
+/// Writes a scenario as a script of `ip` and `tc`. `lacks` are the queueing disciplines that the
+/// kernel at hand does not have; a comment at the top of the script names those that it uses.
 pub fn export_script(plan: &Plan, lacks: &[&str]) -> Written {
     shell::write(plan, lacks)
 }

@@ -196,7 +196,7 @@ impl Outline {
         }
     }
 
-    /// The root keys of the rest, of which none says what the descriptor does.
+    /// The root keys of the rest.
     fn given(&self, source: &Source<'_>) -> Result<Vec<String>, Refusal> {
         let rest = &self.rest;
         let table = toml::de::DeTable::parse(&rest.text).map_err(|error| {

@@ -18,7 +18,7 @@ pub(crate) fn command<S: AsRef<str>>(words: &[S]) -> String {
 /// A string in double quotes, as JSON, YAML and Python read it alike.
 pub(crate) fn string(text: &str) -> String {
     let plain = serde_json::Value::String(text.to_owned()).to_string();
-    // YAML takes these for ends of lines, or for nothing that may stand in a file.
+    // YAML takes these for line ends, or forbids them.
     let mut quoted = String::with_capacity(plain.len());
     for c in plain.chars() {
         match c {

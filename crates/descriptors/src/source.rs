@@ -1,4 +1,4 @@
-//! A descriptor's text, and where things stand in it.
+//! A descriptor's text, with lines and columns for refusals.
 
 use std::ops::Range;
 

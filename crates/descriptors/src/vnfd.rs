@@ -10,7 +10,7 @@ use crate::outline::Outline;
 use crate::quote::{comment, string};
 use crate::{Lost, Written, lost};
 
-/// What is said of every machine, as neither a scenario nor an intent does (our choice).
+/// Memory and processors of every machine, which neither a scenario nor an intent has (our choice).
 const CPUS: u32 = 1;
 const MEMORY_GIB: &str = "1.0";
 const STORAGE_GIB: u32 = 10;

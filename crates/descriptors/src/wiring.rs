@@ -338,43 +338,50 @@ impl Wiring {
 
     /// What a network of interfaces and disciplines has no place for.
     fn name_lost(&mut self, plan: &Plan) {
-        let traffic = "traffic, which programs in the hosts have to make";
         let mut add = |what: String, why: &str| self.lost.push(lost(what, why));
-        for flow in &plan.flows {
-            add(format!("flow/{}", flow.name), traffic);
-        }
-        for app in &plan.apps {
-            add(format!("app/{}", app.name), traffic);
-        }
-        for probe in &plan.probes {
-            add(format!("probe/{}", probe.name), traffic);
-        }
-        for command in &plan.commands {
-            add(
-                format!("command/{}", command.name),
+        let traffic = "traffic, which programs in the hosts have to make";
+        let parts: [(&str, Vec<&String>, &str); 8] = [
+            (
+                "flow",
+                plan.flows.iter().map(|f| &f.name).collect(),
+                traffic,
+            ),
+            ("app", plan.apps.iter().map(|a| &a.name).collect(), traffic),
+            (
+                "probe",
+                plan.probes.iter().map(|p| &p.name).collect(),
+                traffic,
+            ),
+            (
+                "command",
+                plan.commands.iter().map(|c| &c.name).collect(),
                 "a program of a live run",
-            );
-        }
-        for proxy in &plan.proxies {
-            add(
-                format!("proxy/{}", proxy.name),
+            ),
+            (
+                "proxy",
+                plan.proxies.iter().map(|p| &p.name).collect(),
                 "a proxy; `narrows pep serve` is one",
-            );
-        }
-        for mark in &plan.marks {
-            add(
-                format!("mark/{}", mark.name),
+            ),
+            (
+                "mark",
+                plan.marks.iter().map(|m| &m.name).collect(),
                 "signals in packets; `narrows mark` sets them",
-            );
-        }
-        for observer in &plan.observers {
-            add(
-                format!("observe/{}", observer.name),
+            ),
+            (
+                "observe",
+                plan.observers.iter().map(|o| &o.name).collect(),
                 "an observer; `narrows observe` is one",
-            );
-        }
-        for capture in &plan.captures {
-            add(format!("capture/{}", capture.name), "a capture");
+            ),
+            (
+                "capture",
+                plan.captures.iter().map(|c| &c.name).collect(),
+                "a capture",
+            ),
+        ];
+        for (kind, names, why) in parts {
+            for name in names {
+                add(format!("{kind}/{name}"), why);
+            }
         }
         for change in &plan.changes {
             add(

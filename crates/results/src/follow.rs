@@ -101,12 +101,6 @@ impl Pace {
         self.lock().paused
     }
 
-    /// Whether it is paused, or pauses by itself at the end of a step.
-    pub fn held(&self) -> bool {
-        let state = self.lock();
-        state.paused || state.until.is_some()
-    }
-
     /// The speed that was asked for.
     pub fn speed(&self) -> Option<f64> {
         self.lock().speed
@@ -117,7 +111,7 @@ impl Pace {
         self.lock().catch_up
     }
 
-    /// Whether anybody wants samples; if not, making them costs nothing.
+    /// Whether samples are made; if not, they cost nothing.
     pub fn set_watched(&self, watched: bool) {
         self.watched.store(watched, Ordering::Relaxed);
     }
@@ -168,7 +162,7 @@ impl Pace {
         let mut called = false;
         loop {
             if handle.cancelled() {
-                // It learns so at its next look, and need not ask any more.
+                // The engine ends it at its next look at `handle`.
                 self.free_until.store(u64::MAX, Ordering::Relaxed);
                 return;
             }

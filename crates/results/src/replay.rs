@@ -6,7 +6,7 @@ use narrows_core::{EVENTS, EntityId, Event, EventSink, Packet};
 use narrows_engine::{Engine, RunHandle};
 use narrows_scenario::Plan;
 use narrows_units::Instant;
-use narrows_wire::Ecn;
+use narrows_wire::{Ecn, ip};
 
 use crate::Error;
 
@@ -125,7 +125,7 @@ impl EventSink for Recorder<'_> {
             place: place.to_owned(),
             what: EVENTS[usize::from(event.number())].name,
             bytes: packet.len(),
-            ecn: codepoint(packet),
+            ecn: ip::ecn(&packet.bytes),
             detail,
         });
     }
@@ -166,14 +166,5 @@ fn of_packet<'e>(event: &Event<'e>) -> Option<(EntityId, &'e Packet, Option<Stri
         }
         Event::Sent { host, packet } | Event::Received { host, packet } => (host, packet, None),
         _ => return None,
-    })
-}
-
-/// The ECN field of an IPv4 or IPv6 packet (RFC 3168 §5).
-fn codepoint(packet: &Packet) -> Ecn {
-    let at = |place: usize| packet.bytes.get(place).copied().unwrap_or_default();
-    Ecn::from_bits(match at(0) >> 4 {
-        6 => at(1) >> 4,
-        _ => at(1),
     })
 }

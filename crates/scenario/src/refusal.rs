@@ -220,8 +220,8 @@ impl Refusal {
 /// The longest key that is shown, in characters.
 const LONGEST_KEY: usize = 200;
 
-/// A key as a terminal can bear it, for names of a file may be in it: control characters escaped,
-/// and cut off where it is long.
+/// A key for a terminal: names from a file may be in it, so control characters are escaped and a
+/// long one is cut off.
 fn shown(key: &str) -> String {
     let mut shown = String::new();
     for (place, c) in key.chars().enumerate() {

@@ -54,6 +54,8 @@ pub(crate) struct Job {
     number: u64,
     pub(crate) prepared: Prepared,
     state: Mutex<JobState>,
+    /// Held while a change is made.
+    changing: Mutex<()>,
     stream: Arc<Stream>,
     pages: Arc<str>,
     /// Where its results go below.
@@ -214,6 +216,10 @@ impl Job {
         unpoisoned(&self.state)
     }
 
+    fn changing(&self) -> MutexGuard<'_, ()> {
+        unpoisoned(&self.changing)
+    }
+
     fn is_active(&self) -> bool {
         self.state().phase.is_active()
     }
@@ -246,7 +252,7 @@ impl Job {
         }
     }
 
-    /// Tells all that read the stream how the job is.
+    /// Sends the job's state to all readers of the stream.
     fn publish(&self) {
         if self.stream.is_read() {
             self.stream.send("job", &self.about());
@@ -341,6 +347,7 @@ impl Jobs {
                 error: None,
                 outcome: None,
             }),
+            changing: Mutex::default(),
             prepared,
             stream: Arc::clone(&self.stream),
             pages: Arc::clone(&self.pages),

@@ -18,7 +18,7 @@ use crate::state::{Shared, Work, aside};
 /// Events of an answer.
 const MOST: usize = 2000;
 
-/// The span that is asked for where nothing is said: some hundred packets of 50 Mbit/s.
+/// The span by default: some hundred packets of 50 Mbit/s.
 const SPAN_S: f64 = 0.1;
 
 /// Which packets.

@@ -202,7 +202,7 @@ async fn answer(connection: TcpStream, router: Router) {
     let _ = served.await;
 }
 
-/// Tells readers of the stream when files have changed.
+/// Sends an event when files have changed.
 async fn watch(state: Shared) {
     let mut before = None;
     loop {

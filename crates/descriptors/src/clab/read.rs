@@ -148,8 +148,7 @@ impl Reader<'_, '_> {
             };
             let word = text(source, &format!("{path}/kind"), kind)?;
             if !KINDS.contains(&word.text.as_str()) {
-                let allowed = "`linux` or `bridge`; other kinds are systems of their own, which \
-                               nothing here stands for";
+                let allowed = "`linux` or `bridge`; a scenario has no counterpart of other kinds";
                 let refusal = wrong(source, &format!("{path}/kind"), kind, allowed);
                 return Err(match nearest(&word.text, KINDS) {
                     Some(near) => refusal.with_help(format!("did you mean `{near}`?")),
@@ -261,7 +260,7 @@ impl Reader<'_, '_> {
         Ok(())
     }
 
-    /// A link, and whether it says its name.
+    /// A link, and whether it has a name of its own.
     fn link(&mut self, fields: &Fields<'_>, node: &Yaml) -> Result<(Link, bool), Refusal> {
         let source = self.source;
         let kind = fields.text(source, "type")?;

@@ -10,7 +10,7 @@ use super::lex::{Token, Tokens};
 use crate::outline::Text;
 use crate::source::Source;
 
-/// What is said of a node or a connection beyond its grammar: values by key.
+/// The properties of a node or a connection: values by key.
 pub(crate) type Properties = BTreeMap<String, (Range<usize>, Vec<Text>)>;
 
 /// A kind of node: a descriptor of its own, or nodes with connections between them.

@@ -38,7 +38,7 @@ pub(crate) fn services(source: &Source<'_>) -> Result<Vec<Flat>, Refusal> {
         .map(|node| models.flatten(source, node));
     let flat: Vec<_> = flat.collect::<Result<_, _>>()?;
     if flat.is_empty() {
-        let allowed = "a statement `CREATE Node NAME Type MODEL;`, which says what is to be";
+        let allowed = "a statement `CREATE Node NAME Type MODEL;`, which creates the service";
         let end = source.text.len();
         return Err(source.refuse(end..end, "", "no node that is created", allowed));
     }

@@ -34,7 +34,7 @@ const TO_END: Duration = Duration::from_secs(10);
 /// Where the directory of state files may be, best first.
 fn places() -> Vec<PathBuf> {
     let mut places = vec![PathBuf::from("/run/narrows")];
-    // One that is not absolute counts for nothing (XDG Base Directory Specification).
+    // A relative path is ignored (XDG Base Directory Specification).
     let own = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     if let Some(own) = own.filter(|own| own.is_absolute()) {
         // Root keeps to one place, whoever it became root from. Root of a user

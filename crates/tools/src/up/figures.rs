@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::counters::Counters;
 use super::record::{ElementRecord, HostRecord, LinkRecord};
 
-/// What a topology answers who asks.
+/// What the process that holds a topology answers on its socket.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
     /// Seconds since it was up.

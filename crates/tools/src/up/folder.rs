@@ -25,7 +25,7 @@ pub(super) const HOLDER: &str = "holder.json";
 pub(super) const RECORD: &str = "topology.json";
 /// The file that hosts see as `/etc/hosts`.
 pub(super) const HOSTS_FILE: &str = "hosts";
-/// What the process that holds it says once it has no terminal.
+/// Messages of the process that holds it, once it has no terminal.
 pub(super) const LOG: &str = "log";
 /// The socket that answers with figures.
 const SOCKET: &str = "socket";

@@ -339,8 +339,8 @@ fn drive(
     thread.map_err(failed("the path's thread"))
 }
 
-/// Gives up the standard streams: what is said from now on goes to a file in the folder of
-/// `raised`, and who waits for the end of the output need not wait for the topology's.
+/// Gives up the standard streams and the current folder: messages go to a file in the folder of
+/// `raised`, the output ends, and the folder can be unmounted.
 ///
 /// # Errors
 /// When the file cannot be made.
@@ -348,7 +348,6 @@ pub fn into_background(raised: &Raised) -> io::Result<()> {
     let nothing = File::options().read(true).write(true).open("/dev/null")?;
     let mut options = OpenOptions::new();
     let options = options.append(true).create(true).mode(0o600);
-    // So that nobody waits for the folder in which it was started.
     std::env::set_current_dir("/")?;
     let log = options.open(raised.folder.join(LOG))?;
     dup2_stdin(&nothing)?;
@@ -365,8 +364,8 @@ impl Raised {
         figures::read(built, &self.namespaces, &self.counters, up_s)
     }
 
-    /// Holds it, and answers who asks for its figures, until a signal asks it to end or its
-    /// elements fail; then takes it down.
+    /// Holds it, and sends its figures to clients of its socket, until a signal asks it to end or
+    /// its elements fail; then takes it down.
     ///
     /// # Errors
     /// When the elements failed.

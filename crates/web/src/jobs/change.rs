@@ -6,18 +6,18 @@
 //! it.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, MutexGuard};
 
 use axum::extract::State;
 use axum::http::StatusCode;
 use narrows::results::Pace;
-use narrows::scenario::{Edit, edited};
+use narrows::scenario::{Edit, Plan, edited};
 use narrows::units::{Duration, Instant};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Attempt, Change, Job};
+use super::{Attempt, Change, Job, JobState, Phase};
 use crate::body::{Json, Path};
 use crate::error::{Answer, ApiError};
 use crate::state::{Shared, Work, aside};
@@ -61,27 +61,50 @@ fn words_of<'t>(target: &str, to: &'t str) -> &'t str {
     words.map_or(to, str::trim)
 }
 
-/// Holds a run while it is thought about; it goes on where it was, unless another takes its
-/// place.
-struct Held<'p> {
-    pace: &'p Pace,
-    was_paused: bool,
-}
-
-impl<'p> Held<'p> {
-    fn of(pace: &'p Pace) -> Self {
-        let was_paused = pace.held();
-        pace.pause();
-        Self { pace, was_paused }
-    }
-}
-
-impl Drop for Held<'_> {
-    fn drop(&mut self) {
-        if !self.was_paused {
-            self.pace.resume();
+impl Job {
+    /// The state of a job that goes on.
+    fn active(&self) -> Answer<MutexGuard<'_, JobState>> {
+        let state = self.state();
+        match state.phase.is_active() {
+            true => Ok(state),
+            false => Err(ApiError::new(StatusCode::CONFLICT, "the job has ended")
+                .hint("add a [[change]] to its text, and run that")),
         }
     }
+}
+
+impl Target {
+    /// Each element with its new words.
+    fn words(&self) -> impl Iterator<Item = (&str, &str)> {
+        let set = self.set.iter();
+        set.map(|(target, to)| (target.as_str(), words_of(target, to)))
+    }
+}
+
+/// When the change is made of a run that is held, and the text and the plan with it.
+fn made(job: &Job, before: &Attempt, target: &Target) -> Answer<(Instant, String, Plan)> {
+    let at = next(before.pace.reached().max(before.pace.catch_up()));
+    if at.since(Instant::ZERO) >= job.prepared.duration {
+        return Err(ApiError::new(StatusCode::CONFLICT, "the run is at its end"));
+    }
+    let edits = target.words().map(|(target, to)| {
+        let values = [
+            ("at", at.to_string().as_str()),
+            ("target", target),
+            ("to", to),
+        ]
+        .map(|(key, value)| (key.to_owned(), value.into()));
+        Edit::Add {
+            table: "change".to_owned(),
+            values: values.into_iter().collect(),
+        }
+    });
+    let edits: Vec<Edit> = edits.collect();
+    let text =
+        edited(&before.text, &edits).map_err(|error| ApiError::unusable(error.to_string()))?;
+    let loaded = job.prepared.loaded.clone().with_text(&text);
+    let plan = loaded.draft()?.check()?;
+    Ok((at, text, plan))
 }
 
 fn changed(job: &Job, target: &Target) -> Answer<Changed> {
@@ -95,47 +118,26 @@ fn changed(job: &Job, target: &Target) -> Answer<Changed> {
             "set: allowed are 1 to {MOST} elements"
         )));
     }
-    let mut state = job.state();
-    if !state.phase.is_active() {
-        return Err(ApiError::new(StatusCode::CONFLICT, "the job has ended")
-            .hint("add a [[change]] to its text, and run that"));
-    }
-    let before = state.attempt.clone();
-    let held = Held::of(&before.pace);
-    let at = next(before.pace.reached().max(before.pace.catch_up()));
-    if at.since(Instant::ZERO) >= job.prepared.duration {
-        return Err(ApiError::new(StatusCode::CONFLICT, "the run is at its end"));
-    }
-    let set: Vec<_> = target
-        .set
-        .iter()
-        .map(|(target, to)| (target, words_of(target, to)))
-        .collect();
-    let edits = set.iter().map(|(target, to)| {
-        let values = [
-            ("at", at.to_string()),
-            ("target", (*target).clone()),
-            ("to", (*to).to_owned()),
-        ];
-        Edit::Add {
-            table: "change".to_owned(),
-            values: values
-                .into_iter()
-                .map(|(key, value)| (key.to_owned(), value.into()))
-                .collect(),
+    // One change after the other: each is added to the text of the one before.
+    let _changing = job.changing();
+    let before = job.active()?.attempt.clone();
+    // It goes no further meanwhile. The job's state is free, so that others can ask for it while the
+    // text is checked.
+    before.pace.pause();
+    let made = made(job, &before, target);
+    let mut state = job.active()?;
+    // As it was, or as it was asked for since.
+    let is_held = state.phase == Phase::Paused;
+    let (at, text, plan) = match made {
+        Ok(made) => made,
+        Err(error) => {
+            if !is_held {
+                before.pace.resume();
+            }
+            return Err(error);
         }
-    });
-    let edits: Vec<Edit> = edits.collect();
-    let text =
-        edited(&before.text, &edits).map_err(|error| ApiError::unusable(error.to_string()))?;
-    let plan = job
-        .prepared
-        .loaded
-        .clone()
-        .with_text(&text)
-        .draft()?
-        .check()?;
-    let pace = Pace::new(before.pace.speed(), held.was_paused, at);
+    };
+    let pace = Pace::new(before.pace.speed(), is_held, at);
     pace.set_watched(job.stream.is_read());
     state.attempt = Attempt {
         number: before.number + 1,
@@ -144,10 +146,10 @@ fn changed(job: &Job, target: &Target) -> Answer<Changed> {
         pace: Arc::new(pace),
         cancel: Arc::new(AtomicBool::new(state.stopped)),
     };
-    let changes = set.iter().map(|(target, to)| Change {
+    let changes = target.words().map(|(target, to)| Change {
         at_s: at.as_secs_f64(),
-        target: (*target).clone(),
-        to: (*to).to_owned(),
+        target: target.to_owned(),
+        to: to.to_owned(),
     });
     state.changes.extend(changes);
     before.cancel.store(true, Ordering::SeqCst);

@@ -95,7 +95,7 @@ impl Prepared {
             (Some(id), None) => documents.load(id)?,
             (None, None) => {
                 return Err(ApiError::unusable(
-                    "either `document` or `text` says what to run",
+                    "neither `document` nor `text` was given; one of them is needed",
                 ));
             }
         };
@@ -168,7 +168,7 @@ impl Prepared {
             draft.set(&format!("seed={seed}"))?;
         }
         let plan = draft.check()?;
-        // A text is what changes are added to: it says all that decides.
+        // Changes are added to the text, so it has to hold all values that were set.
         let text = match sets.is_empty() && start.seed.is_none() {
             true => loaded.text().into_owned(),
             false => plan.to_toml(),
