@@ -81,6 +81,7 @@ fn follow(pace: &Pace, cancel: &AtomicBool, meanwhile: impl FnOnce()) -> (Ended,
                 .expect("it runs");
             (ended, count.0)
         });
+        let _ends = EndsAfterPanic(cancel);
         meanwhile();
         run.join().expect("no panic")
     });
@@ -88,8 +89,22 @@ fn follow(pace: &Pace, cancel: &AtomicBool, meanwhile: impl FnOnce()) -> (Ended,
     (ended, counted, samples.iter().collect())
 }
 
+/// Ends a run that is held when the test that follows it fails, so that it does not wait for ever.
+struct EndsAfterPanic<'a>(&'a AtomicBool);
+
+impl Drop for EndsAfterPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
 fn until(is: impl Fn() -> bool) {
+    let begun = WallInstant::now();
     while !is() {
+        let longest = std::time::Duration::from_secs(30);
+        assert!(begun.elapsed() < longest, "it does not come to that");
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
 }
