@@ -182,3 +182,38 @@ fn speed_holds_a_run_back() {
     follow(&pace, &cancel, || {});
     assert!(begun.elapsed() >= std::time::Duration::from_millis(95));
 }
+
+#[test]
+fn a_run_that_is_resumed_within_a_step_does_not_pause_at_its_end() {
+    let (pace, cancel) = (
+        Pace::new(Some(1e-3), true, Instant::ZERO),
+        AtomicBool::new(false),
+    );
+    follow(&pace, &cancel, || {
+        pace.step(Duration::from_secs(2));
+        pace.resume();
+        pace.set_speed(None);
+        until(|| pace.reached() == Instant::ZERO + Duration::from_secs(10));
+    });
+    assert!(!pace.paused());
+}
+
+#[test]
+fn time_in_which_a_run_was_held_is_not_made_up_for() {
+    let (pace, cancel) = (
+        Pace::new(Some(100.0), false, Instant::ZERO),
+        AtomicBool::new(false),
+    );
+    let (mut left, mut resumed) = (Duration::ZERO, WallInstant::now());
+    follow(&pace, &cancel, || {
+        until(|| pace.reached() > Instant::ZERO);
+        pace.pause();
+        // As long as the whole run would take.
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        left = (Instant::ZERO + Duration::from_secs(10)).since(pace.reached());
+        resumed = WallInstant::now();
+        pace.resume();
+    });
+    let least = std::time::Duration::from_nanos(left.as_nanos() / 100 * 9 / 10);
+    assert!(resumed.elapsed() >= least, "{:?}", resumed.elapsed());
+}
