@@ -325,6 +325,15 @@ mod tests {
     }
 
     #[test]
+    fn the_address_for_a_browser_lets_one_in_and_that_of_the_terminal_all() {
+        let address = "127.0.0.1:8080".parse().expect("an address");
+        let gate = Gate::new(address, &[]).expect("random numbers");
+        let entered = [gate.once(), gate.once(), gate.token(), gate.token()];
+        let entered = entered.map(|token| gate.is_entrance(token));
+        assert_eq!(entered, [true, false, true, true]);
+    }
+
+    #[test]
     fn further_hosts_have_the_port_unless_they_say_another() {
         let address = "192.0.2.7:8080".parse().expect("an address");
         let names = ["Lab.example".to_owned(), "other:99".to_owned()];

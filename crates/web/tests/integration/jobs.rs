@@ -156,6 +156,49 @@ fn a_change_that_fits_nothing_is_refused_and_the_run_goes_on() {
 }
 
 #[test]
+fn a_running_job_goes_on_after_a_change_that_is_refused() {
+    let lab = Lab::new();
+    let text = scenario("3s");
+    let id = lab.begin(&json!({ "kind": "run", "text": text, "speed": 4 }));
+    lab.job_once(&id, |job| job["progress"]["virtual_s"].as_f64() > Some(0.1));
+    let nonsense = json!({ "set": { "link/access/up/bottleneck": "rate nonsense" } });
+    let change = format!("POST /api/v1/jobs/{id}/change");
+    assert_eq!(lab.ask(&change, Some(&nonsense)).status, 422);
+    assert_eq!(digest(&lab.ended(&id)), digest_of(&text));
+}
+
+#[test]
+fn a_job_that_is_held_stays_held_when_it_is_changed() {
+    let lab = Lab::new();
+    let id = lab.begin(&json!({ "kind": "run", "text": scenario("60s"), "paused": true }));
+    let job = format!("/api/v1/jobs/{id}");
+    let step = json!({ "action": "step", "by_s": 0.5 });
+    lab.post(&format!("{job}/control"), &step);
+    let at_least = |at: f64| move |job: &Value| job["progress"]["virtual_s"].as_f64() >= Some(at);
+    lab.job_once(&id, at_least(0.5));
+    let set = json!({ "set": { "link/access/up/bottleneck": "rate 3Mbit" } });
+    let at = lab.post(&format!("{job}/change"), &set)["at_s"].as_f64();
+    lab.job_once(&id, at_least(at.expect("a time")));
+    // As fast as it goes, it would end meanwhile or be far beyond.
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    let held = lab.get(&job);
+    assert_eq!(held["state"], "paused", "{held}");
+    assert!(held["progress"]["virtual_s"].as_f64() < Some(1.0), "{held}");
+}
+
+#[test]
+fn a_fifth_job_at_the_same_time_is_refused_until_one_has_ended() {
+    let lab = Lab::new();
+    let start = json!({ "kind": "run", "text": scenario("60s"), "paused": true });
+    let ids: Vec<_> = (0..4).map(|_| lab.begin(&start)).collect();
+    assert_eq!(lab.ask("POST /api/v1/jobs", Some(&start)).status, 429);
+    let stop = json!({ "action": "stop" });
+    lab.post(&format!("/api/v1/jobs/{}/control", ids[0]), &stop);
+    lab.ended(&ids[0]);
+    lab.begin(&start);
+}
+
+#[test]
 fn a_refused_text_starts_nothing_and_says_where() {
     let lab = Lab::new();
     let text = scenario("1s").replace("cubic", "cubik");
@@ -305,7 +348,7 @@ fn a_campaign_runs_and_its_page_is_served_apart_from_all_else() {
         assert!([401, 403].contains(&status), "{path}: {status}");
     }
     let post = lab.send(&format!("POST {report}"), &[("Host", &host)], "");
-    assert_ne!(post.status, 200);
+    assert_eq!(post.status, 401);
     let traversed = format!("/results/{key}/../api/v1/about");
     assert_ne!(
         lab.send(&format!("GET {traversed}"), &[("Host", &host)], "")
