@@ -4,6 +4,7 @@ use std::fs;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 
+use nix::errno::Errno;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 
@@ -27,7 +28,10 @@ impl MountNamespace {
         let make = || -> std::io::Result<Self> {
             unshare(CloneFlags::CLONE_NEWNS)?;
             let apart = MsFlags::MS_REC | MsFlags::MS_SLAVE;
-            mount(NOTHING, "/", NOTHING, apart, NOTHING)?;
+            mount(NOTHING, "/", NOTHING, apart, NOTHING).map_err(|e| match e {
+                Errno::EINVAL => std::io::Error::other("/ is no mount point here, as in a chroot"),
+                other => other.into(),
+            })?;
             mount(Some(file), place, NOTHING, MsFlags::MS_BIND, NOTHING)?;
             Ok(Self(fs::File::open("/proc/thread-self/ns/mnt")?.into()))
         };

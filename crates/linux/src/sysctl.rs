@@ -11,6 +11,9 @@ use crate::LinuxError;
 /// settings. Linux's own defaults (`Documentation/networking/ip-sysctl.rst`)
 /// where nothing is said about a line.
 pub const OF_EVERY_HOST: &[(&str, &str)] = &[
+    // A new namespace has that of the machine (`net.core.devconf_inherit_init_net`). First, for
+    // it sets others back.
+    ("net/ipv4/ip_forward", "0"),
     // Paths may differ there and back; a host answers nevertheless.
     ("net/ipv4/conf/all/rp_filter", "0"),
     ("net/ipv4/conf/default/rp_filter", "0"),
@@ -37,6 +40,8 @@ pub const OF_EVERY_HOST: &[(&str, &str)] = &[
 /// asked for (router solicitations, duplicate address detection, addresses of
 /// the kernel's own).
 pub const OF_EVERY_IPV6_HOST: &[(&str, &str)] = &[
+    ("net/ipv6/conf/all/forwarding", "0"),
+    ("net/ipv6/conf/default/forwarding", "0"),
     ("net/ipv6/conf/all/disable_ipv6", "0"),
     ("net/ipv6/conf/default/disable_ipv6", "0"),
     ("net/ipv6/conf/default/accept_ra", "0"),

@@ -213,6 +213,11 @@ fn hosts_reach_each_other_by_name_through_the_delay_of_the_file() {
     let output = lab.up();
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert!(text(&output.stdout).contains(&lab.host("client")));
+    let printed_of_up = format!("{}{}", text(&output.stdout), text(&output.stderr));
+    if let Some(why) = printed_of_up.lines().find(|l| l.contains("as in a chroot")) {
+        println!("skipped: {test}: {why}");
+        return;
+    }
     // Both by the name in the file and by the full one. Nobody listens there.
     for to in ["server:9".to_owned(), format!("{}:9", lab.host("server"))] {
         let (how, us) = connected(&lab.host("client"), &to);
