@@ -38,12 +38,15 @@ mod setup;
 mod split;
 mod virtual_kernel;
 
+use std::sync::Arc;
+
 use narrows_efm::HostSignals;
+use narrows_scenario::Plan;
 use narrows_units::Duration;
 
 pub use causes::{DropCounts, MarkCounts};
 pub use engine::{Engine, EngineError};
-pub use handle::RunHandle;
+pub use handle::{Amended, RunHandle};
 pub use rig::{CommandFacts, DisciplineFacts, FlowFacts, Lateness, Rig};
 pub use setup::{Carrier, Setup, SetupError, SocketPlan, TcpPlan};
 pub use virtual_kernel::VirtualKernel;
@@ -63,4 +66,6 @@ pub struct Ended {
     pub rig: Option<Rig>,
     /// What the plan's signals (`[[mark]]`) did at each of their hosts.
     pub signals: Vec<HostSignals>,
+    /// The plan that was run, where changes were added to it while the run went on.
+    pub amended: Option<Arc<Plan>>,
 }

@@ -38,6 +38,7 @@ impl From<EndDocument> for Ended {
             interrupted: document.interrupted,
             rig: document.rig,
             signals: document.signals,
+            amended: None,
         }
     }
 }

@@ -183,9 +183,9 @@ fn work(run: Runner<'_>, job: &Job, plan: &Plan, channel: &Mutex<File>) -> Resul
         );
     };
     let handle = RunHandle {
-        cancel: None,
         progress: Some(&reached),
         keep: keep.as_deref(),
+        ..RunHandle::default()
     };
     let mut sink = FrameSink {
         events: EventWriter::default(),

@@ -130,6 +130,7 @@ pub fn run(
         virtual_time: driven.reached.since(narrows_units::Instant::ZERO),
         interrupted: driven.interrupted,
         signals: signal_counters,
+        amended: None,
         rig: Some(Rig {
             kernel: kernel_release(),
             lateness: driven.lateness,

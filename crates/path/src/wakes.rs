@@ -99,6 +99,15 @@ impl Wakes {
         self.replace(slot, at);
     }
 
+    /// Sets when `slot` wants to be called, before all others of that time: for one slot.
+    pub fn set_first(&mut self, slot: Slot, at: Option<Instant>) {
+        match at {
+            // Others begin with 1.
+            Some(at) => self.put(slot, key(at, 0, slot)),
+            None => self.replace(slot, None),
+        }
+    }
+
     #[inline]
     fn replace(&mut self, slot: Slot, at: Option<Instant>) {
         let Some(at) = at else {
@@ -106,7 +115,11 @@ impl Wakes {
             return;
         };
         self.sequence += 1;
-        let new = key(at, self.sequence, slot);
+        self.put(slot, key(at, self.sequence, slot));
+    }
+
+    #[inline]
+    fn put(&mut self, slot: Slot, new: u128) {
         self.due[slot as usize] = new;
         // Mostly the first was just served: the new key takes its place.
         match self.queue.peek() {
@@ -172,6 +185,21 @@ mod tests {
         wakes.set(2, at(4));
         wakes.set(2, at(5));
         assert_eq!(order(&mut wakes), [0, 1, 2]);
+    }
+
+    #[test]
+    fn the_first_of_a_time_is_so_whenever_it_was_asked_for() {
+        let mut wakes = Wakes::new(3);
+        wakes.set(0, at(5));
+        wakes.set(1, at(4));
+        wakes.set_first(2, at(6));
+        wakes.set_first(2, at(5));
+        assert_eq!(wakes.peek(), Some((Instant::from_nanos(4), 1)));
+        wakes.serve(1, None);
+        // Once more at the time just served.
+        assert_eq!(wakes.peek(), Some((Instant::from_nanos(5), 2)));
+        wakes.set_first(2, at(5));
+        assert_eq!(order(&mut wakes), [2, 0]);
     }
 
     #[test]

@@ -4,11 +4,11 @@
 mod tests;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant as WallInstant;
 
 use narrows_core::{Event, EventSink};
-use narrows_engine::{Ended, Engine, EngineError, RunHandle, VirtualKernel};
+use narrows_engine::{Amended, Ended, Engine, EngineError, RunHandle, VirtualKernel};
 use narrows_scenario::Plan;
 use narrows_units::{Duration, Instant};
 
@@ -46,43 +46,50 @@ pub struct Pace {
     /// Time of the run that was reached, in nanoseconds.
     reached: AtomicU64,
     watched: AtomicBool,
+    amended: Amended,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct State {
     paused: bool,
+    /// By how many it is [held](Pace::hold).
+    holds: usize,
+    /// The time at which it is, while it waits.
+    waits_at: Option<Instant>,
+    /// Whether it has ended.
+    ended: bool,
     /// Where it pauses by itself.
     until: Option<Instant>,
     /// Seconds of the run in a second of wall time; `None` for as fast as it goes.
     speed: Option<f64>,
-    /// Until here it goes as fast as it can, and gives no samples.
-    catch_up: Instant,
     /// From when on, in both times, the speed holds.
     base: Option<(WallInstant, Instant)>,
 }
 
 impl Default for Pace {
     fn default() -> Self {
-        Self::new(None, false, Instant::ZERO)
+        Self::new(None, false)
     }
 }
 
 impl Pace {
-    /// Of a run with this speed (`None`: as fast as it goes), perhaps paused, both from
-    /// `catch_up` on; up to there it goes as fast as it can and gives no samples.
-    pub fn new(speed: Option<f64>, paused: bool, catch_up: Instant) -> Self {
+    /// Of a run with this speed (`None`: as fast as it goes), perhaps paused.
+    pub fn new(speed: Option<f64>, paused: bool) -> Self {
         Self {
             state: Mutex::new(State {
                 paused,
+                holds: 0,
+                waits_at: None,
+                ended: false,
                 until: None,
                 speed,
-                catch_up,
                 base: None,
             }),
             changed: Condvar::new(),
             free_until: AtomicU64::new(0),
             reached: AtomicU64::new(0),
             watched: AtomicBool::new(true),
+            amended: Amended::default(),
         }
     }
 
@@ -106,17 +113,38 @@ impl Pace {
         self.lock().speed
     }
 
-    /// Until where it goes as fast as it can.
-    pub fn catch_up(&self) -> Instant {
-        self.lock().catch_up
-    }
-
     /// Whether samples are made; if not, they cost nothing.
     pub fn set_watched(&self, watched: bool) {
         self.watched.store(watched, Ordering::Relaxed);
     }
 
-    /// Holds the run where it is.
+    /// Has the run wait where it is, paused or not, until what this gives is dropped: so that
+    /// it can be given changes that come after where it is. `None` if it has ended, or if it
+    /// reports no event for as long as `patience`.
+    pub fn hold(&self, patience: std::time::Duration) -> Option<Held<'_>> {
+        let mut held = Held {
+            pace: self,
+            at: Instant::ZERO,
+        };
+        self.change(|state| state.holds += 1);
+        let goes_on = |state: &mut State| !state.ended && state.waits_at.is_none();
+        let waited = self
+            .changed
+            .wait_timeout_while(self.lock(), patience, goes_on);
+        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let at = state.waits_at.filter(|_| !state.ended);
+        drop(state);
+        held.at = at?;
+        Some(held)
+    }
+
+    /// Gives the run `plan`, which differs from that before it by changes after the time at
+    /// which it is [held](Self::hold).
+    pub fn amend(&self, plan: Arc<Plan>) {
+        self.amended.put(plan);
+    }
+
+    /// Pauses the run where it is.
     pub fn pause(&self) {
         self.change(|state| state.paused = true);
     }
@@ -134,7 +162,7 @@ impl Pace {
         let reached = self.reached();
         self.change(|state| {
             state.paused = false;
-            state.until = Some(reached.max(state.catch_up) + by);
+            state.until = Some(reached + by);
         });
     }
 
@@ -161,21 +189,17 @@ impl Pace {
         let mut state = self.lock();
         let mut called = false;
         loop {
+            state.waits_at = None;
             if handle.cancelled() {
                 // The engine ends it at its next look at `handle`.
                 self.free_until.store(u64::MAX, Ordering::Relaxed);
-                return;
-            }
-            if now < state.catch_up {
-                self.free_until
-                    .store(state.catch_up.as_nanos(), Ordering::Relaxed);
                 return;
             }
             if state.until.is_some_and(|until| now >= until) {
                 state.until = None;
                 state.paused = true;
             }
-            let wait = match (state.paused, state.speed) {
+            let wait = match (state.paused || state.holds > 0, state.speed) {
                 (true, _) => LOOK,
                 (false, None) => {
                     let until = state.until.unwrap_or(Instant::MAX);
@@ -201,9 +225,31 @@ impl Pace {
                 state = self.lock();
                 continue;
             }
+            state.waits_at = Some(now);
+            self.changed.notify_all();
             let waited = self.changed.wait_timeout(state, wait);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
+    }
+}
+
+/// A run that waits. It may go on when this is dropped.
+#[derive(Debug)]
+pub struct Held<'a> {
+    pace: &'a Pace,
+    at: Instant,
+}
+
+impl Held<'_> {
+    /// The time of the run at which it waits: it has done nothing that comes later.
+    pub fn at(&self) -> Instant {
+        self.at
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.pace.change(|state| state.holds -= 1);
     }
 }
 
@@ -259,22 +305,29 @@ impl Engine for Followed<'_> {
         sink: &mut dyn EventSink,
         handle: &RunHandle<'_>,
     ) -> Result<Ended, EngineError> {
+        let paced = Self::has_pace(self.engine);
         let mut tap = Tap {
             sink,
             follower: Follower {
                 cut: Cut::new(&plan.for_seed(seed), self.names(plan)),
-                catch_up: self.pace.lock().catch_up,
                 // Windows of a paced run that are shorter hold too few packets.
                 shortest: plan.sample_interval / 5,
                 given: WallInstant::now(),
                 events: 0,
                 watched: false,
+                amendments: 0,
                 followed: self,
             },
-            paced: Self::has_pace(self.engine),
+            paced,
             handle,
         };
-        let ended = self.engine.run(plan, seed, &mut tap, handle)?;
+        let own = RunHandle {
+            amended: paced.then_some(&self.pace.amended),
+            ..*handle
+        };
+        let ended = self.engine.run(plan, seed, &mut tap, &own);
+        self.pace.change(|state| state.ended = true);
+        let ended = ended?;
         let end = Instant::ZERO + ended.virtual_time;
         self.pace.reached.store(end.as_nanos(), Ordering::Relaxed);
         tap.follower.give(end);
@@ -286,12 +339,13 @@ impl Engine for Followed<'_> {
 struct Follower<'a> {
     followed: &'a Followed<'a>,
     cut: Cut,
-    catch_up: Instant,
     shortest: Duration,
     /// When the last sample was.
     given: WallInstant,
     events: u32,
     watched: bool,
+    /// Amendments of the plan that were seen.
+    amendments: u64,
 }
 
 impl Follower<'_> {
@@ -311,7 +365,10 @@ impl Follower<'_> {
     fn look(&mut self, now: Instant) {
         let pace = self.followed.pace;
         pace.reached.store(now.as_nanos(), Ordering::Relaxed);
-        let watched = pace.watched.load(Ordering::Relaxed) && now >= self.catch_up;
+        if let Some(plan) = pace.amended.newer(&mut self.amendments) {
+            self.cut.amend(&plan);
+        }
+        let watched = pace.watched.load(Ordering::Relaxed);
         if watched && !self.watched {
             // What was before it was not recorded.
             self.cut.at(now);

@@ -91,6 +91,10 @@ impl Drop for Taken<'_> {
 impl Reduction {
     /// The result, of which `record` has what was known before the run and how long it took.
     pub fn into_result(self, record: RunRecord) -> RunResult {
+        let record = match self.ended.amended.as_deref() {
+            Some(plan) => record.amended(plan),
+            None => record,
+        };
         RunResult {
             dir: None,
             record: RunRecord {
@@ -141,6 +145,7 @@ pub fn reduce_run(
         cancel: Some(watch.cancel),
         progress: Some(&reached),
         keep,
+        amended: None,
     };
     let names = engine.names(plan);
     let mut observers = match plan.observers.is_empty() {
@@ -166,6 +171,7 @@ pub fn reduce_run(
         captures.finish()?;
     }
     let ended = ended?;
+    let plan = ended.amended.as_deref().unwrap_or(plan);
     let end = Instant::ZERO + ended.virtual_time;
     let mut reduced = reducer.finish(plan, engine.name(), seed, end);
     if let Some(observers) = observers {

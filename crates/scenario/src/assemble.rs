@@ -10,7 +10,10 @@ use narrows_path::{OtherEnd, PortSite, Site};
 use narrows_units::Instant;
 
 use crate::names::{FAR, NEAR, NameTable};
-use crate::plan::{FlowPlan, HostIndex, LinkPlan, NamedElement, Plan};
+use crate::plan::{FlowPlan, HostIndex, LinkPlan, NamedElement, Plan, TimedChange};
+
+/// The stages of each element, by its full name, with its port at a node.
+pub type Placed = BTreeMap<String, Vec<(u32, Port)>>;
 
 /// What becomes of the links of a plan.
 #[derive(Default)]
@@ -21,6 +24,8 @@ pub struct Assembled {
     pub links: Vec<Link>,
     /// The timed changes, in the plan's order.
     pub changes: Vec<Planned>,
+    /// Where each element is.
+    pub placed: Placed,
 }
 
 /// A change names an element that is not there, or has words that it does not
@@ -167,32 +172,43 @@ pub fn assemble(
         });
     }
     let Builder { stages, placed, .. } = builder;
-    let mut changes = Vec::new();
-    for change in &plan.changes {
-        let refuse = |reason: String| BadChange {
-            target: change.target.clone(),
-            at: change.at,
-            reason,
-        };
-        let element = plan
-            .elements()
-            .find(|e| e.name == change.target)
-            .ok_or_else(|| refuse("there is no such element".to_owned()))?;
-        element
-            .spec
-            .check_change(&change.words)
-            .map_err(|e| refuse(e.to_string()))?;
-        changes.push(Planned {
-            at: change.at,
-            stages: placed[element.name.as_str()].clone(),
-            words: change.words.clone(),
-        });
-    }
+    let placed = placed.into_iter().map(|(name, at)| (name.to_owned(), at));
+    let placed = placed.collect();
     Ok(Assembled {
+        changes: plan.planned_changes(&placed)?,
         stages,
         links,
-        changes,
+        placed,
     })
+}
+
+impl Plan {
+    /// The timed changes, of elements that have these stages.
+    ///
+    /// # Errors
+    /// When one cannot be made.
+    pub fn planned_changes(&self, placed: &Placed) -> Result<Vec<Planned>, BadChange> {
+        let planned = |change: &TimedChange| {
+            let refuse = |reason: String| BadChange {
+                target: change.target.clone(),
+                at: change.at,
+                reason,
+            };
+            let of_target = self.elements().find(|e| e.name == change.target);
+            let (element, stages) = of_target
+                .zip(placed.get(&change.target))
+                .ok_or_else(|| refuse("there is no such element".to_owned()))?;
+            let spec = &element.spec;
+            spec.check_change(&change.words)
+                .map_err(|e| refuse(e.to_string()))?;
+            Ok(Planned {
+                at: change.at,
+                stages: stages.clone(),
+                words: change.words.clone(),
+            })
+        };
+        self.changes.iter().map(planned).collect()
+    }
 }
 
 /// Elements under construction.

@@ -54,7 +54,7 @@ mod tree;
 mod vocabulary;
 mod within;
 
-pub use assemble::{Assembled, BadChange, assemble};
+pub use assemble::{Assembled, BadChange, Placed, assemble};
 pub use campaign::{
     Axis, Band, Between, Campaign, Cell, Condition, Expression, Figure, Formula, Held, Judgement,
     KeyFinding, Measured, Metric, Pair, PairedCells, Seen, Sentence, Shape, Shelf, Tolerance,

@@ -37,7 +37,8 @@ impl Simulation {
             let (first, second) = plan.links[link].ends;
             Next::Node(if up { second.0 } else { first.0 } as u32)
         })?;
-        let own_slots = 1 + assembled.changes.len();
+        // The sampler's and that of timed changes.
+        let own_slots = 2;
         let first_slot = (assembled.stages.len() + own_slots) as Slot;
         let topology = Topology {
             nodes: nodes(plan, &names),
@@ -55,6 +56,8 @@ impl Simulation {
             accounts: setup.accounts,
             names,
             changes: assembled.changes,
+            changed: 0,
+            placed: assembled.placed,
             now: Instant::ZERO,
             events: 0,
             packet_hops: 0,

@@ -8,7 +8,7 @@ use narrows_engine::RunHandle;
 use narrows_host::{AppOn, Hosts, Net};
 use narrows_path::paths::{Next, Paths, Planned};
 use narrows_path::wakes::Slot;
-use narrows_scenario::NameTable;
+use narrows_scenario::{NameTable, Placed, Plan};
 use narrows_units::{Duration, Instant};
 
 use crate::outcome::{ElementReport, FlowReport, Outcome, SimError};
@@ -32,21 +32,24 @@ pub struct Simulation {
     pub(crate) apps: Vec<AppOn>,
     /// The account of each flow, in the plan's order.
     pub(crate) accounts: Vec<Arc<FlowAccount>>,
+    /// Timed changes, in order of time.
     pub(crate) changes: Vec<Planned>,
+    /// How many of them were made.
+    pub(crate) changed: usize,
+    pub(crate) placed: Placed,
     pub(crate) now: Instant,
     pub(crate) events: u64,
     pub(crate) packet_hops: u64,
 }
 
 impl Simulation {
-    /// Slots of an engine: the stages', the sampler's, one for each timed change, then
-    /// the hosts'.
+    /// Slots of an engine: the stages', the sampler's, that of timed changes, then the hosts'.
     fn sampler_slot(&self) -> Slot {
         self.paths.stages.len() as Slot
     }
 
-    fn change_slot(&self, i: usize) -> Slot {
-        self.sampler_slot() + 1 + i as Slot
+    fn change_slot(&self) -> Slot {
+        self.sampler_slot() + 1
     }
 
     /// Puts `hook` at the host called `host` (`host/<name>`), after those that
@@ -79,13 +82,26 @@ impl Simulation {
         &self.names
     }
 
-    /// Sets what is known to happen before anything has.
-    fn first_wakes(&mut self) {
-        // Changes first: at equal times they come before packets.
-        for i in 0..self.changes.len() {
-            let at = self.changes[i].at;
-            self.paths.wakes.set(self.change_slot(i), Some(at));
+    /// Waits for the next change: at equal times it comes before packets.
+    fn await_change(&mut self) {
+        let next = self.changes.get(self.changed).map(|change| change.at);
+        self.paths.wakes.set_first(self.change_slot(), next);
+    }
+
+    /// Takes the changes of `plan`, which are those that it has and further ones to come.
+    fn amend(&mut self, plan: &Plan) -> Result<(), SimError> {
+        let changes = plan.planned_changes(&self.placed)?;
+        let is_same = |(new, old): (&Planned, &Planned)| new.at == old.at && new.words == old.words;
+        let made = &self.changes[..self.changed];
+        let kept = changes.len() >= made.len() && changes.iter().zip(made).all(is_same);
+        let late = changes.iter().skip(made.len()).find(|c| c.at <= self.now);
+        match late {
+            None if kept => {}
+            _ => return Err(SimError::Late { now: self.now }),
         }
+        self.changes = changes;
+        self.await_change();
+        Ok(())
     }
 
     /// Runs to the end of the plan, or until the caller cancels.
@@ -104,6 +120,8 @@ impl Simulation {
             steps: 0,
             at_once: 0,
             interrupted: false,
+            amendments: 0,
+            amended: None,
         }
         .run()
     }
@@ -116,9 +134,9 @@ impl Simulation {
         if slot == self.sampler_slot() {
             return "the sampler".to_owned();
         }
-        match self.changes.get(i - self.paths.stages.len() - 1) {
-            Some(change) => format!("change {}", change.words),
-            None => self.hosts.owner_name(slot),
+        match self.changes.get(self.changed) {
+            Some(change) if slot == self.change_slot() => format!("change {}", change.words),
+            _ => self.hosts.owner_name(slot),
         }
     }
 }
@@ -132,6 +150,9 @@ pub(crate) struct Engine<'s> {
     steps: u64,
     at_once: u64,
     interrupted: bool,
+    /// Amendments of the plan that were seen, and the plan that the last one made.
+    amendments: u64,
+    amended: Option<Arc<Plan>>,
 }
 
 impl Engine<'_> {
@@ -139,6 +160,7 @@ impl Engine<'_> {
         self.begin()?;
         self.interrupted = !self.handle.tick(self.sim.now);
         while !self.interrupted {
+            self.amend()?;
             let Some((at, slot)) = self.sim.paths.wakes.peek() else {
                 break;
             };
@@ -167,6 +189,20 @@ impl Engine<'_> {
         Ok(self.outcome(interrupted))
     }
 
+    /// Takes changes that were added since the last step.
+    #[inline]
+    fn amend(&mut self) -> Result<(), SimError> {
+        let Some(amended) = self.handle.amended else {
+            return Ok(());
+        };
+        let Some(plan) = amended.newer(&mut self.amendments) else {
+            return Ok(());
+        };
+        self.sim.amend(&plan)?;
+        self.amended = Some(plan);
+        Ok(())
+    }
+
     /// Counts a step; whether the run may go on.
     #[inline]
     fn step(&mut self) -> bool {
@@ -180,7 +216,7 @@ impl Engine<'_> {
 
     /// Starts applications, and notes what is to happen first.
     fn begin(&mut self) -> Result<(), SimError> {
-        self.sim.first_wakes();
+        self.sim.await_change();
         let apps = std::mem::take(&mut self.sim.apps);
         self.with_hosts(|hosts, net| hosts.start(net, apps))
             .map_err(|(app, why)| SimError::App { app, why })?;
@@ -211,11 +247,10 @@ impl Engine<'_> {
         if i < stages {
             return self.sim.paths.wake(self.sim.now, i, self.sink);
         }
-        if i > stages + self.sim.changes.len() {
+        if i > stages + 1 {
             self.with_hosts(|hosts, net| hosts.wake(net, slot));
         } else if i > stages {
-            self.change(i - stages - 1);
-            self.sim.paths.wakes.serve(slot, None);
+            self.change();
         } else {
             self.sample();
             let next = self.sim.now + self.sim.sample_interval;
@@ -260,13 +295,15 @@ impl Engine<'_> {
         self.sim.paths.sample(self.sim.now, self.sink);
     }
 
-    fn change(&mut self, i: usize) {
+    fn change(&mut self) {
         let sim = &mut self.sim;
-        let planned = &sim.changes[i];
+        let planned = &sim.changes[sim.changed];
         // Checked when the run was built.
         if let Err(error) = sim.paths.change(sim.now, planned) {
             tracing::warn!(words = planned.words, %error, "a change was refused in mid-run");
         }
+        sim.changed += 1;
+        sim.await_change();
     }
 
     fn outcome(self, interrupted: bool) -> Outcome {
@@ -296,6 +333,7 @@ impl Engine<'_> {
                 name.strip_prefix("host/").unwrap_or_default().to_owned()
             }),
             names: sim.names.as_slice().to_vec(),
+            amended: self.amended,
         }
     }
 }

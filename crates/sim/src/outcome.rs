@@ -1,13 +1,15 @@
 //! What a run reports to its caller.
 
+use std::sync::Arc;
+
 use narrows_app::FlowAccount;
 use narrows_core::{ElementCounters, EntityId, SocketError};
 use narrows_efm::HostSignals;
-use narrows_scenario::BadChange;
+use narrows_scenario::{BadChange, Plan};
 use narrows_units::{Duration, Instant};
 
 /// What a run counted.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
     /// Wakes that the engine served.
     pub events: u64,
@@ -35,6 +37,8 @@ pub struct Outcome {
     pub signals: Vec<HostSignals>,
     /// The names of entities, by their index.
     pub names: Vec<String>,
+    /// The plan that was run, where changes were added to it while the run went on.
+    pub amended: Option<Arc<Plan>>,
 }
 
 /// What an element counted.
@@ -90,7 +94,7 @@ impl SimError {
             Self::Timeless { flow } => format!("flow/{flow}"),
             Self::Change(change) => change.target.clone(),
             Self::App { app, .. } => app.clone(),
-            Self::Setup(_) | Self::Stuck { .. } => String::new(),
+            Self::Setup(_) | Self::Stuck { .. } | Self::Late { .. } => String::new(),
         }
     }
 }
@@ -176,5 +180,11 @@ pub enum SimError {
         entity: String,
         /// When.
         at: Instant,
+    },
+    /// A change was added when its time had come, or one that was made was taken away.
+    #[error("at {now}: changes may be added for later times only")]
+    Late {
+        /// What the run had reached.
+        now: Instant,
     },
 }

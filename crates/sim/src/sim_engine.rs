@@ -40,6 +40,7 @@ impl Engine for SimEngine {
             interrupted: outcome.interrupted,
             rig: None,
             signals: outcome.signals,
+            amended: outcome.amended,
         })
     }
 }

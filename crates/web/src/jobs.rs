@@ -15,6 +15,7 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::http::StatusCode;
 use narrows::results::Pace;
+use narrows::scenario::Plan;
 use narrows::units::Instant;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -54,6 +55,9 @@ pub(crate) struct Job {
     number: u64,
     pub(crate) prepared: Prepared,
     state: Mutex<JobState>,
+    pub(crate) pace: Pace,
+    /// Set to end it.
+    cancel: AtomicBool,
     /// Held while a change is made.
     changing: Mutex<()>,
     stream: Arc<Stream>,
@@ -66,23 +70,14 @@ pub(crate) struct Job {
 struct JobState {
     phase: Phase,
     stopped: bool,
-    /// The run that goes on, and what it is of.
-    attempt: Attempt,
+    /// The text that is run, with the changes that were made.
+    text: Arc<str>,
+    /// Its plan, of a run.
+    plan: Option<Arc<Plan>>,
     changes: Vec<Change>,
     done: Option<(usize, usize)>,
     error: Option<String>,
     outcome: Option<Arc<Outcome>>,
-}
-
-/// A run of the present text.
-#[derive(Clone)]
-struct Attempt {
-    /// Which one, from 0: an older one that still ends decides nothing.
-    number: usize,
-    text: Arc<str>,
-    plan: Option<Arc<narrows::scenario::Plan>>,
-    pace: Arc<Pace>,
-    cancel: Arc<AtomicBool>,
 }
 
 /// How far a job is.
@@ -226,7 +221,7 @@ impl Job {
 
     pub(crate) fn about(&self) -> JobAbout {
         let state = self.state();
-        let reached = state.attempt.pace.reached();
+        let reached = self.pace.reached();
         JobAbout {
             id: self.id(),
             kind: self.prepared.kind,
@@ -240,11 +235,11 @@ impl Job {
                 done: state.done.map(|(done, _)| done),
                 total: state.done.map(|(_, total)| total),
             },
-            seed: match &state.attempt.plan {
+            seed: match &state.plan {
                 Some(plan) => Some(plan.seed),
                 None => self.prepared.seed,
             },
-            speed: state.attempt.pace.speed(),
+            speed: self.pace.speed(),
             pace: self.prepared.has_pace(),
             error: state.error.clone(),
             result: state.outcome.as_deref().cloned(),
@@ -261,22 +256,20 @@ impl Job {
 
     /// Ends it.
     fn stop(&self) {
-        let mut state = self.state();
-        state.stopped = true;
-        state.attempt.cancel.store(true, Ordering::SeqCst);
+        self.state().stopped = true;
+        self.cancel.store(true, Ordering::SeqCst);
     }
 
     /// The text that is run.
     fn text(&self) -> Arc<str> {
-        Arc::clone(&self.state().attempt.text)
+        Arc::clone(&self.state().text)
     }
 
     /// The plan of a run that repeats, and how far it is.
-    pub(crate) fn repeats(&self) -> Option<(Arc<narrows::scenario::Plan>, Instant)> {
-        let state = self.state();
-        let attempt = &state.attempt;
-        let plan = attempt.plan.clone().filter(|_| self.prepared.has_pace())?;
-        Some((plan, attempt.pace.reached()))
+    pub(crate) fn repeats(&self) -> Option<(Arc<Plan>, Instant)> {
+        let plan = self.state().plan.clone();
+        let plan = plan.filter(|_| self.prepared.has_pace())?;
+        Some((plan, self.pace.reached()))
     }
 }
 
@@ -323,7 +316,7 @@ impl Jobs {
             kept.remove(&oldest);
         }
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let pace = Pace::new(prepared.speed, prepared.paused, Instant::ZERO);
+        let pace = Pace::new(prepared.speed, prepared.paused);
         pace.set_watched(self.stream.is_read());
         let phase = if prepared.paused {
             Phase::Paused
@@ -335,18 +328,15 @@ impl Jobs {
             state: Mutex::new(JobState {
                 phase,
                 stopped: false,
-                attempt: Attempt {
-                    number: 0,
-                    text: prepared.text.clone().into(),
-                    plan: prepared.plan.clone(),
-                    pace: Arc::new(pace),
-                    cancel: Arc::default(),
-                },
+                text: prepared.text.clone().into(),
+                plan: prepared.plan.clone(),
                 changes: Vec::new(),
                 done: None,
                 error: None,
                 outcome: None,
             }),
+            pace,
+            cancel: AtomicBool::new(false),
             changing: Mutex::default(),
             prepared,
             stream: Arc::clone(&self.stream),
@@ -360,7 +350,7 @@ impl Jobs {
         Ok(job)
     }
 
-    /// Has a thread do the job's present attempt.
+    /// Has a thread do the job.
     fn work(self: &Arc<Self>, job: &Arc<Job>) -> Answer<()> {
         let (jobs, job) = (Arc::clone(self), Arc::clone(job));
         let thread = std::thread::Builder::new().name(format!("job {}", job.number));

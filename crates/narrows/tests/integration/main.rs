@@ -1,6 +1,7 @@
 //! The library as its callers have it, from runs to campaigns: one program, so that it is
 //! linked once.
 
+mod amended;
 mod bbr;
 mod boxes;
 mod campaigns;

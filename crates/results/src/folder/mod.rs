@@ -171,6 +171,15 @@ impl RunRecord {
         self.commit.clone_from(&origin.commit);
     }
 
+    /// The same of a run whose plan became `plan` while it went on: no command repeats it.
+    pub(crate) fn amended(self, plan: &Plan) -> Self {
+        Self {
+            scenario: scenario(plan),
+            command: Vec::new(),
+            ..self
+        }
+    }
+
     /// Narrows' version with its commit: `0.1.0 (f2ad165c9d3e)`.
     pub fn version(&self) -> String {
         match &self.commit {
@@ -214,12 +223,17 @@ pub struct ComparisonFolder {
     pub result: Comparison,
 }
 
+/// `plan` as [`RunRecord::scenario`].
+fn scenario(plan: &Plan) -> serde_json::Value {
+    // A plan holds nothing that JSON cannot: no map with other keys than strings, no number
+    // that is not finite.
+    serde_json::to_value(plan).unwrap_or_default()
+}
+
 /// The record of a run of `plan` that starts now and is not complete.
 pub fn begin(engine: &dyn Engine, plan: &Plan, seed: u64) -> RunRecord {
     RunRecord {
-        // A plan holds nothing that JSON cannot: no map with other keys than
-        // strings, no number that is not finite.
-        scenario: serde_json::to_value(plan).unwrap_or_default(),
+        scenario: scenario(plan),
         ..begin_named("run", engine, &plan.name, &[seed])
     }
 }

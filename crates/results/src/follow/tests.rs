@@ -141,7 +141,7 @@ fn a_run_that_nobody_watches_gives_no_samples() {
 
 #[test]
 fn steps_end_where_they_should_and_a_cancelled_run_does_not_wait() {
-    let (pace, cancel) = (Pace::new(None, true, Instant::ZERO), AtomicBool::new(false));
+    let (pace, cancel) = (Pace::new(None, true), AtomicBool::new(false));
     let (ended, ..) = follow(&pace, &cancel, || {
         pace.step(Duration::from_millis(250));
         until(|| pace.reached() >= Instant::ZERO + Duration::from_millis(250) && pace.paused());
@@ -158,26 +158,9 @@ fn steps_end_where_they_should_and_a_cancelled_run_does_not_wait() {
 }
 
 #[test]
-fn up_to_where_it_catches_up_a_run_is_neither_held_nor_sampled() {
-    let at = Instant::ZERO + Duration::from_secs(4);
-    let (pace, cancel) = (Pace::new(Some(1e-3), true, at), AtomicBool::new(false));
-    let (ended, _, samples) = follow(&pace, &cancel, || {
-        until(|| pace.reached() >= at);
-        assert_eq!(pace.reached(), at);
-        pace.set_speed(None);
-        pace.resume();
-    });
-    assert!(!ended.interrupted);
-    assert!(samples.iter().all(|sample| sample.at > at), "{samples:?}");
-}
-
-#[test]
 fn speed_holds_a_run_back() {
     // Ten seconds in a tenth of one: no run is faster than its speed.
-    let (pace, cancel) = (
-        Pace::new(Some(100.0), false, Instant::ZERO),
-        AtomicBool::new(false),
-    );
+    let (pace, cancel) = (Pace::new(Some(100.0), false), AtomicBool::new(false));
     let begun = WallInstant::now();
     follow(&pace, &cancel, || {});
     assert!(begun.elapsed() >= std::time::Duration::from_millis(95));
@@ -185,10 +168,7 @@ fn speed_holds_a_run_back() {
 
 #[test]
 fn a_run_that_is_resumed_within_a_step_does_not_pause_at_its_end() {
-    let (pace, cancel) = (
-        Pace::new(Some(1e-3), true, Instant::ZERO),
-        AtomicBool::new(false),
-    );
+    let (pace, cancel) = (Pace::new(Some(1e-3), true), AtomicBool::new(false));
     follow(&pace, &cancel, || {
         pace.step(Duration::from_secs(2));
         pace.resume();
@@ -200,10 +180,7 @@ fn a_run_that_is_resumed_within_a_step_does_not_pause_at_its_end() {
 
 #[test]
 fn time_in_which_a_run_was_held_is_not_made_up_for() {
-    let (pace, cancel) = (
-        Pace::new(Some(100.0), false, Instant::ZERO),
-        AtomicBool::new(false),
-    );
+    let (pace, cancel) = (Pace::new(Some(100.0), false), AtomicBool::new(false));
     let (mut left, mut resumed) = (Duration::ZERO, WallInstant::now());
     follow(&pace, &cancel, || {
         until(|| pace.reached() > Instant::ZERO);
@@ -216,4 +193,52 @@ fn time_in_which_a_run_was_held_is_not_made_up_for() {
     });
     let least = std::time::Duration::from_nanos(left.as_nanos() / 100 * 9 / 10);
     assert!(resumed.elapsed() >= least, "{:?}", resumed.elapsed());
+}
+
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
+
+#[test]
+fn a_run_that_is_held_waits_paused_or_not_and_goes_on_as_it_was() {
+    for (speed, paused) in [
+        (None, false),
+        (Some(100.0), false),
+        (Some(0.01), false),
+        (None, true),
+    ] {
+        let (pace, cancel) = (Pace::new(speed, paused), AtomicBool::new(false));
+        follow(&pace, &cancel, || {
+            let held = pace.hold(PATIENCE).expect("it goes on");
+            let at = held.at();
+            // Whoever lets it go on meanwhile does not let it pass.
+            pace.step(Duration::from_secs(1));
+            pace.resume();
+            pace.set_speed(None);
+            std::thread::sleep(std::time::Duration::from_millis(30));
+            assert_eq!((pace.reached(), held.at()), (at, at));
+            drop(held);
+            until(|| pace.reached() == Instant::ZERO + Duration::from_secs(10));
+        });
+    }
+}
+
+#[test]
+fn a_run_is_held_until_all_that_hold_it_let_go() {
+    let (pace, cancel) = (Pace::default(), AtomicBool::new(false));
+    follow(&pace, &cancel, || {
+        let first = pace.hold(PATIENCE).expect("it goes on");
+        let second = pace.hold(PATIENCE).expect("it goes on");
+        let at = first.at();
+        drop(first);
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        assert_eq!((pace.reached(), second.at()), (at, at));
+    });
+}
+
+#[test]
+fn a_run_that_has_ended_or_never_begins_is_not_held() {
+    let (pace, cancel) = (Pace::default(), AtomicBool::new(false));
+    follow(&pace, &cancel, || {});
+    assert!(pace.hold(PATIENCE).is_none());
+    let soon = std::time::Duration::from_millis(1);
+    assert!(Pace::default().hold(soon).is_none());
 }

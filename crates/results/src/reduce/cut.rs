@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use narrows_core::{Event, EventSink};
-use narrows_scenario::Plan;
+use narrows_scenario::{NamedElement, Plan};
 use narrows_units::{Duration, Instant};
 
 use super::{Columns, Reducer, Setup};
@@ -35,6 +35,15 @@ pub struct EntityValues {
     pub values: Vec<(String, f64)>,
 }
 
+/// The rates of a plan's elements that have one, by their full names.
+fn rates(plan: &Plan) -> BTreeMap<String, RateSteps> {
+    let of = |element: &NamedElement| {
+        let rates = RateSteps::of(plan, &element.name)?;
+        Some((element.name.clone(), rates))
+    };
+    plan.elements().filter_map(of).collect()
+}
+
 impl Cut {
     /// Of a run of `plan` that reports entities by these `names`.
     pub fn new(plan: &Plan, names: Vec<String>) -> Self {
@@ -44,16 +53,17 @@ impl Cut {
             interval: Duration::ZERO,
         };
         let flows = plan.flows.iter().map(|flow| format!("flow/{}", flow.name));
-        let rates = plan.elements().filter_map(|element| {
-            let rates = RateSteps::of(plan, &element.name)?;
-            Some((element.name.clone(), rates))
-        });
         Self {
-            rates: rates.collect(),
+            rates: rates(plan),
             reducer: Reducer::new(plan, setup),
             flows: flows.collect(),
             last: Instant::ZERO,
         }
+    }
+
+    /// Takes the rates of `plan`, to which changes were added.
+    pub fn amend(&mut self, plan: &Plan) {
+        self.rates = rates(plan);
     }
 
     /// When the present stretch began.

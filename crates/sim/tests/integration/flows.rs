@@ -234,7 +234,7 @@ fn a_run_ends_when_asked_although_its_time_stands_still() {
         let handle = narrows_sim::RunHandle {
             cancel: Some(&cancel),
             progress: Some(&progress),
-            keep: None,
+            ..narrows_sim::RunHandle::default()
         };
         let outcome = narrows_sim::run(&plan(&text), 1, &mut Record::default(), &handle);
         let outcome = outcome.expect("it was asked to end");

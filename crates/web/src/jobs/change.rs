@@ -1,29 +1,30 @@
 //! Changing a run that goes on.
 //!
-//! A change is a `[[change]]` of the run's text at the time that was reached, and the run is made
-//! anew with it: up to that time as fast as it goes and silently, where it is the same as before,
-//! then at the speed that was asked for. So what is seen is what the text gives anybody who runs
-//! it.
+//! A change is a `[[change]]` of the run's text at a time just after that which was reached. The
+//! run waits while the text is checked, and goes on by the new plan: what comes of it is what the
+//! new text gives anybody who runs it from its beginning.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, MutexGuard};
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use narrows::results::Pace;
 use narrows::scenario::{Edit, Plan, edited};
 use narrows::units::{Duration, Instant};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Attempt, Change, Job, JobState, Phase};
+use super::{Change, Job, JobState};
 use crate::body::{Json, Path};
 use crate::error::{Answer, ApiError};
 use crate::state::{Shared, Work, aside};
 
 /// Changes that one request makes.
 const MOST: usize = 100;
+
+/// For how long a run may be busy between two events: with making ready what ten thousand flows
+/// need, before the first.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// Times of changes are whole multiples of this: they are read by people.
 const GRAIN: Duration = Duration::from_millis(1);
@@ -81,9 +82,16 @@ impl Target {
     }
 }
 
-/// When the change is made of a run that is held, and the text and the plan with it.
-fn made(job: &Job, before: &Attempt, target: &Target) -> Answer<(Instant, String, Plan)> {
-    let at = next(before.pace.reached().max(before.pace.catch_up()));
+/// A proxy that a change concerns which it would have to know beforehand.
+fn knows_beforehand<'p>(before: &Plan, after: &'p Plan) -> Option<&'p str> {
+    let mut proxies = before.proxies.iter().zip(&after.proxies);
+    let differs = |a, b| before.given_rates(a) != after.given_rates(b);
+    let knows = proxies.find(|(a, b)| differs(&a.near, &b.near) || differs(&a.far, &b.far));
+    knows.map(|(_, proxy)| proxy.name.as_str())
+}
+
+/// The text with a change at `at`, and its plan.
+fn made(job: &Job, at: Instant, target: &Target) -> Answer<(String, Plan)> {
     if at.since(Instant::ZERO) >= job.prepared.duration {
         return Err(ApiError::new(StatusCode::CONFLICT, "the run is at its end"));
     }
@@ -100,11 +108,18 @@ fn made(job: &Job, before: &Attempt, target: &Target) -> Answer<(Instant, String
         }
     });
     let edits: Vec<Edit> = edits.collect();
-    let text =
-        edited(&before.text, &edits).map_err(|error| ApiError::unusable(error.to_string()))?;
+    let (before, text) = {
+        let state = job.active()?;
+        (state.plan.clone(), Arc::clone(&state.text))
+    };
+    let text = edited(&text, &edits).map_err(|error| ApiError::unusable(error.to_string()))?;
     let loaded = job.prepared.loaded.clone().with_text(&text);
     let plan = loaded.draft()?.check()?;
-    Ok((at, text, plan))
+    if let Some(proxy) = before.and_then(|before| knows_beforehand(&before, &plan)) {
+        let message = format!("proxy/{proxy} is given the rates of this link from the beginning");
+        return Err(ApiError::unusable(message).hint("add a [[change]] to the text, and run that"));
+    }
+    Ok((text, plan))
 }
 
 fn changed(job: &Job, target: &Target) -> Answer<Changed> {
@@ -120,39 +135,25 @@ fn changed(job: &Job, target: &Target) -> Answer<Changed> {
     }
     // One change after the other: each is added to the text of the one before.
     let _changing = job.changing();
-    let before = job.active()?.attempt.clone();
-    // It goes no further meanwhile. The job's state is free, so that others can ask for it while the
-    // text is checked.
-    before.pace.pause();
-    let made = made(job, &before, target);
+    // The job's state is free meanwhile, so that others can ask for it.
+    let Some(held) = job.pace.hold(PATIENCE) else {
+        drop(job.active()?);
+        let message = "the run reports nothing that it could be changed at";
+        return Err(ApiError::new(StatusCode::CONFLICT, message).hint("try again"));
+    };
+    let at = next(held.at());
+    let (text, plan) = made(job, at, target)?;
+    let plan = Arc::new(plan);
     let mut state = job.active()?;
-    // As it was, or as it was asked for since.
-    let is_held = state.phase == Phase::Paused;
-    let (at, text, plan) = match made {
-        Ok(made) => made,
-        Err(error) => {
-            if !is_held {
-                before.pace.resume();
-            }
-            return Err(error);
-        }
-    };
-    let pace = Pace::new(before.pace.speed(), is_held, at);
-    pace.set_watched(job.stream.is_read());
-    state.attempt = Attempt {
-        number: before.number + 1,
-        text: text.as_str().into(),
-        plan: Some(Arc::new(plan)),
-        pace: Arc::new(pace),
-        cancel: Arc::new(AtomicBool::new(state.stopped)),
-    };
     let changes = target.words().map(|(target, to)| Change {
         at_s: at.as_secs_f64(),
         target: target.to_owned(),
         to: to.to_owned(),
     });
     state.changes.extend(changes);
-    before.cancel.store(true, Ordering::SeqCst);
+    state.text = text.as_str().into();
+    state.plan = Some(Arc::clone(&plan));
+    job.pace.amend(plan);
     Ok(Changed {
         at_s: at.as_secs_f64(),
         text,
@@ -166,9 +167,8 @@ pub(crate) async fn change(
     Json(target): Json<Target>,
 ) -> Answer<Json<Changed>> {
     let job = state.jobs.get(&id)?;
-    aside(&state, Work::Job, move |lab| {
+    aside(&state, Work::Job, move |_| {
         let changed = changed(&job, &target)?;
-        lab.jobs.work(&job)?;
         job.publish();
         Ok(Json(changed))
     })

@@ -62,7 +62,7 @@ fn control_of(job: &Job, control: &Control) -> Answer<()> {
     if !state.phase.is_active() {
         return Err(ApiError::new(StatusCode::CONFLICT, "the job has ended"));
     }
-    let pace = &state.attempt.pace;
+    let pace = &job.pace;
     let phase = match control.action {
         Action::Pause => {
             pace.pause();

@@ -55,13 +55,6 @@ fn row(of: &impl Serialize) -> Value {
 }
 
 impl Outcome {
-    /// Removes its folder, which is below `results`.
-    pub(super) fn remove(&self, results: &Path) {
-        if let Some(folder) = &self.folder {
-            let _ = std::fs::remove_dir_all(results.join(folder));
-        }
-    }
-
     pub(super) fn of_run(run: &RunResult, pages: &str) -> Self {
         let dir = run.dir.as_deref();
         let summary = &run.summary;

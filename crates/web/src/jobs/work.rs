@@ -15,7 +15,7 @@ use narrows::{
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::{Attempt, Job, Kind, Outcome, Phase};
+use super::{Job, Kind, Outcome, Phase};
 
 /// Entities of which samples are sent; a page shows no more, and ten thousand flows would fill
 /// every stream.
@@ -28,24 +28,14 @@ enum End {
     Broken(Outcome),
 }
 
-/// Does a job's present attempt.
-pub(super) fn run(job: &Arc<Job>) {
-    let attempt = job.state().attempt.clone();
-    let worked = catch_unwind(AssertUnwindSafe(|| work(job, &attempt)));
+/// Does a job.
+pub(super) fn run(job: &Job) {
+    let worked = catch_unwind(AssertUnwindSafe(|| work(job)));
     let end = match worked {
         Ok(end) => end.map_err(|error| error.to_string()),
         Err(_) => Err("a mistake in narrows itself ended it".to_owned()),
     };
     let mut state = job.state();
-    if state.attempt.number != attempt.number {
-        drop(state);
-        // What it wrote is of a text that is no more. It stays as an incomplete result where it
-        // cannot be removed.
-        if let Ok(End::Complete(outcome) | End::Broken(outcome)) = end {
-            outcome.remove(&job.results);
-        }
-        return;
-    }
     match end {
         Ok(End::Complete(outcome)) => {
             state.phase = Phase::Done;
@@ -65,31 +55,31 @@ pub(super) fn run(job: &Arc<Job>) {
     job.publish();
 }
 
-fn work(job: &Job, attempt: &Attempt) -> Result<End, Error> {
+fn work(job: &Job) -> Result<End, Error> {
     let engine = EngineName::from(job.prepared.engine);
     let engine = engine
         .engine(None)
         .map_err(|refusal| Error::Refused(refusal.to_line()))?;
-    let progress = |progress: Progress<'_>| advanced(job, attempt, &progress);
+    let progress = |progress: Progress<'_>| advanced(job, &progress);
     let watch = Watch {
-        cancel: &attempt.cancel,
+        cancel: &job.cancel,
         progress: &progress,
     };
     let output = Output::Below(job.results.clone());
     let origin = Origin {
-        // What was changed under way is no command's.
-        command: match job.state().changes.is_empty() {
-            true => job.prepared.command.clone(),
-            false => Vec::new(),
-        },
+        command: job.prepared.command.clone(),
         commit: None,
     };
-    match (job.prepared.kind, &attempt.plan, &job.prepared.campaign) {
+    match (
+        job.prepared.kind,
+        &job.prepared.plan,
+        &job.prepared.campaign,
+    ) {
         (Kind::Run, Some(plan), _) => {
             let followed = Followed {
                 engine: &*engine,
-                pace: &attempt.pace,
-                samples: &|sample| publish(job, attempt, &sample),
+                pace: &job.pace,
+                samples: &|sample| publish(job, &sample),
             };
             let options = RunOptions {
                 seed: None,
@@ -145,14 +135,14 @@ fn work(job: &Job, attempt: &Attempt) -> Result<End, Error> {
     }
 }
 
-fn advanced(job: &Job, attempt: &Attempt, progress: &Progress<'_>) {
+fn advanced(job: &Job, progress: &Progress<'_>) {
     let counted = match progress {
         Progress::Cells { done, of, .. } | Progress::Runs { done, of, .. } => Some((*done, *of)),
         Progress::Compared { runs, of } => Some((*runs, *of)),
         Progress::Run { reached, .. } => {
-            attempt.pace.set_watched(job.stream.is_read());
+            job.pace.set_watched(job.stream.is_read());
             if !job.prepared.has_pace() {
-                attempt.pace.set_reached(Instant::ZERO + *reached);
+                job.pace.set_reached(Instant::ZERO + *reached);
             }
             None
         }
@@ -172,8 +162,8 @@ struct Sampled<'a> {
     values: Map<String, Value>,
 }
 
-fn publish(job: &Job, attempt: &Attempt, sample: &Sample) {
-    if !job.stream.is_read() || attempt.cancel.load(Ordering::Relaxed) {
+fn publish(job: &Job, sample: &Sample) {
+    if !job.stream.is_read() || job.cancel.load(Ordering::Relaxed) {
         return;
     }
     let values = sample.values.iter().take(MOST_ENTITIES).map(|of| {
