@@ -41,7 +41,7 @@ mod watch;
 
 pub use error::Error;
 pub use folder::{Output, Results, RunRecord, RunResult, open, open_run, rfc3339};
-pub use follow::{Followed, Pace, Sample};
+pub use follow::{Followed, Held, Pace, Sample};
 pub use narrows_engine::{Ended, Engine, EngineError, Rig, RunHandle, VirtualKernel};
 pub use replay::{PacketEvent, PacketQuery, packets};
 pub use run::{Reduction, RunOptions, reduce_run, run_scenario};

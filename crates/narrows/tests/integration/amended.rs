@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use narrows_core::{Event, EventSink};
 use narrows_engine::Amended;
-use narrows_results::{Ended, Engine, EngineError, RunHandle, RunResult};
+use narrows_results::{Ended, Engine, EngineError, Followed, Pace, RunHandle, RunResult, Sample};
 use narrows_scenario::{Plan, TimedChange, catalog, load};
 use narrows_sim::SimEngine;
 use narrows_units::{Duration, Instant, Rng};
@@ -193,4 +193,46 @@ fn what_is_late_is_refused() {
         };
         assert!(why.contains("later times only"), "{why}");
     }
+}
+
+#[test]
+fn the_load_of_a_link_is_held_against_the_rate_that_it_was_given() {
+    let plan = crate::support::plan();
+    let by_rate = possible(&plan)
+        .into_iter()
+        .find(|(_, words)| *words == "rate 3Mbit");
+    let (bottleneck, _) = by_rate.expect("a bottleneck");
+    let pace = Pace::new(Some(10.0), false);
+    let samples: Mutex<Vec<Sample>> = Mutex::default();
+    let made_at = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let followed = Followed {
+                engine: &SimEngine,
+                pace: &pace,
+                samples: &|sample: Sample| samples.lock().expect("no panic").push(sample),
+            };
+            run(&followed, &plan)
+        });
+        let held = pace
+            .hold(std::time::Duration::from_secs(30))
+            .expect("it goes on");
+        let made_at = held.at() + Duration::from_millis(1);
+        pace.amend(Arc::new(with(&plan, made_at, &bottleneck, "rate 3Mbit")));
+        made_at
+    });
+    let load = |sample: &Sample| {
+        let of = sample.values.iter().find(|of| of.entity == bottleneck)?;
+        let load = of.values.iter().find(|(metric, _)| metric == "load")?;
+        Some((sample.at, load.1))
+    };
+    let samples: Vec<Sample> = samples.into_inner().expect("no panic");
+    // In the second half both flows fill it.
+    let half = made_at + Duration::from_secs(3);
+    let loads: Vec<_> = samples
+        .iter()
+        .filter_map(load)
+        .filter(|(at, _)| *at > half)
+        .collect();
+    let full = |(_, load): &(Instant, f64)| (0.8..1.1).contains(load);
+    assert!(!loads.is_empty() && loads.iter().all(full), "{loads:?}");
 }
