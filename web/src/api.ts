@@ -14,9 +14,11 @@ export interface GraphElement { name?: string; text: string; kind: string; line:
 export interface GraphLink extends Entry { ends: [string, string]; up: GraphElement[]; down: GraphElement[] }
 export interface GraphFlow extends Entry { kind: string; from: string; to: string; control?: string }
 export interface GraphOther extends Entry { kind: string }
-export interface Graph { nodes: GraphNode[]; links: GraphLink[]; flows: GraphFlow[]; others: GraphOther[] }
+export interface Graph { values?: Values; nodes: GraphNode[]; links: GraphLink[]; flows: GraphFlow[]; others: GraphOther[] }
 export interface Program { host: string; argv: string[] }
-export interface Checked { findings: Finding[]; graph: Graph | null; duration_s?: number; programs?: Program[]; programs_digest?: string }
+export interface BoxTime { from_s: number; rules: string[]; all: number }
+export interface BoxRules { name: string; source: "words" | "ready" | "file"; times: BoxTime[] }
+export interface Checked { findings: Finding[]; graph: Graph | null; duration_s?: number; boxes?: BoxRules[]; programs?: Program[]; programs_digest?: string }
 export type Edit =
   | { op: "add"; table: string; values: Values }
   | { op: "set"; table: string; name: string; key: string; value: unknown }
@@ -35,12 +37,16 @@ export interface Job {
   id: string; kind: "run" | "campaign" | "compare"; name: string; document?: string; engine?: string; seed?: number; speed?: number | null; pace?: boolean;
   state: "running" | "paused" | "done" | "failed" | "cancelled";
   progress: { virtual_s?: number; duration_s?: number; done?: number; total?: number };
-  error?: string | { message: string }; result?: JobResult; changes?: Change[]; terminals?: { host: string; command: string }[];
+  error?: string | { message: string }; result?: JobResult; changes?: Change[];
 }
 export interface Samples { job: string; t_s: number; values: Record<string, Record<string, number>> }
 export interface Packet { id: string | number; t_s: number; flow?: string; place: string; what: string; bytes: number; ecn?: string }
 export interface PacketStep { t_s: number; place: string; what: string; detail?: string }
 export interface ResultEntry { name: string; engine?: string; trust?: boolean | string; complete?: boolean; time?: string; report?: string }
+
+export interface Cell { name: string; of: string; engine: string; seed: number; version: string; series: boolean; bytes: number; time: string; report: string }
+export interface Cells { folder?: string; all: number; cells: Cell[] }
+export interface Topology { name: string; document?: string; hosts: { host: string; command: string }[]; down: string }
 
 /** A request that the server refused, with its status and all that it said. */
 export class Refused extends Error {
@@ -91,6 +97,8 @@ export const api = {
     ask<{ packets: Packet[] }>("GET", `jobs/${path(id)}/packets?at_s=${at}&within_s=${within}&place=${encodeURIComponent(place)}`),
   packet: (id: string, packet: string | number) => ask<{ steps: PacketStep[] }>("GET", `jobs/${path(id)}/packets/${encodeURIComponent(packet)}`),
   forget: (id: string) => ask<object>("DELETE", `jobs/${path(id)}`),
+  store: () => ask<Cells>("GET", "store"),
+  topologies: () => ask<{ topologies: Topology[] }>("GET", "topologies"),
   results: () => ask<{ results: ResultEntry[] }>("GET", "results"),
 };
 

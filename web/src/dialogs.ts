@@ -45,7 +45,8 @@ export function askPrograms(programs: Program[]): Promise<boolean> {
     h("p", { class: "actions" }, h("button", { type: "button", onclick: () => done(false) }, "Do not run"), h("button", { type: "button", class: "first", onclick: () => done(true) }, "Run these programs")),
   ], false);
 }
-const quoted = (word: string) => /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
+/** A word as a shell reads it. */
+export const quoted = (word: string) => /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 
 const KEYS: [string, string][] = [
   ["Ctrl+S", "save"], ["Ctrl+Z, Ctrl+Shift+Z", "undo, redo: text, drawing and positions"], ["Ctrl+Enter", "run"],

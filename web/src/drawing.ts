@@ -1,9 +1,10 @@
 // The drawing of a scenario: what is selected, moved, found, zoomed. It changes nothing itself: what is to happen to
 // the text is asked of the document.
 import type { Finding, Graph, Point } from "./api";
+import { hitWords, type Hits } from "./boxes";
 import { h, s, set } from "./dom";
 import { place, type Placed } from "./layout";
-import { linkShape, moveLink, moveNode, nodeShape, showChip, showLoad, type ChipShape, type LinkShape, type NodeShape } from "./shapes";
+import { linkShape, moveLink, moveNode, nodeShape, showChip, showHits, showLoad, type ChipShape, type LinkShape, type NodeShape } from "./shapes";
 
 export interface DrawingEvents {
   selected: (key: string | null) => void;
@@ -197,9 +198,10 @@ export class Drawing {
     return found;
   }
 
-  /** What a sample says of elements and links. */
-  samples(values: Record<string, Record<string, number>>): void {
+  /** What a sample says of elements and links, and what rules hit so far. */
+  samples(values: Record<string, Record<string, number>>, hits: Hits): void {
     for (const [key, shape] of this.chips) {
+      if (shape.chip.box) { showHits(shape, hitWords(hits.of(key))); continue; }
       const value = values[key];
       if (!value) continue;
       const backlog = value["backlog_bytes"] ?? 0;

@@ -1,8 +1,10 @@
 // The form of what is selected. Its fields come from the vocabulary; what they take is checked by the server.
-import { api, type Checked, type Declared, type Edit, type Entry, type Finding, type Graph, type GraphElement, type GraphLink, type Parameter, type TableKey, type Vocabulary } from "./api";
+import { type Checked, type Declared, type Edit, type Entry, type Finding, type Graph, type GraphElement, type GraphLink, type Parameter, type TableKey, type Vocabulary } from "./api";
+import { Rules, type Hits } from "./boxes";
+import { completeFrom, suggest } from "./complete";
 import { debounced, figure, h, put } from "./dom";
 import { own } from "./layout";
-import { kindOf, named, places, split, withValue, withinQueue } from "./words";
+import { isBox, kindOf, named, places, split, withValue, withinQueue } from "./words";
 
 export interface FormContext {
   document: string;
@@ -19,6 +21,10 @@ export interface FormContext {
   /** While a run goes: gives an element other words from now on. */
   change: ((entity: string, words: string) => Promise<string | null>) | null;
   packets: ((entity: string) => void) | null;
+  /** What rules of boxes hit. */
+  hits: Hits;
+  /** How far the run is whose hits these are, in seconds; null where there is none of this text. */
+  runAt: () => number | null;
 }
 
 /** An element by its key, with where it stands. */
@@ -51,6 +57,7 @@ export class Form {
   readonly host = h("section", { class: "form", "aria-label": "Form" });
   private key: string | null = null;
   private message = h("p", { class: "refusal", role: "alert" });
+  private rules: Rules | null = null;
 
   constructor(private readonly context: FormContext) {}
 
@@ -59,16 +66,19 @@ export class Form {
   refresh(): void {
     const inside = this.host.contains(document.activeElement) ? document.activeElement : null;
     const field = inside?.getAttribute("data-field");
-    if (inside instanceof HTMLInputElement && (inside.dataset["dirty"] || inside.type === "range")) return;
+    if (this.host.querySelector("[data-dirty]") || (inside instanceof HTMLInputElement && inside.type === "range")) return;
     this.draw();
     if (field) this.host.querySelector<HTMLElement>(`[data-field="${CSS.escape(field)}"]`)?.focus();
   }
+  /** Shows what rules hit meanwhile. */
+  showHits(): void { this.rules?.show(); }
   focus(): void { this.host.querySelector<HTMLElement>("input, select, button")?.focus(); }
 
   private draw(): void {
     const graph = this.context.graph();
     const key = this.key;
     this.host.hidden = !key || !graph;
+    this.rules = null;
     if (!key || !graph) return;
     this.message = h("p", { class: "refusal", role: "alert" });
     const [kind, name = ""] = [key.slice(0, key.indexOf("/")), key.slice(key.indexOf("/") + 1)];
@@ -82,6 +92,8 @@ export class Form {
     } else if (kind === "link") {
       const found = elementAt(graph, key);
       if (found) content.push(...this.element(key, found));
+    } else if (kind === "scenario") {
+      content.push(h("div", { class: "head" }, h("strong", {}, "Scenario")), this.table({ name: "", line: 1, values: graph.values ?? {} }, kind, false, graph));
     } else {
       const entry: Entry | undefined = graph.flows.find((one) => (one.table || "flow") === kind && one.name === name) ?? graph.others.find((one) => (one.table || one.kind) === kind && one.name === name);
       if (entry) content.push(this.head(kind, name, key), this.table(entry, entry.table || kind, false, graph));
@@ -119,9 +131,11 @@ export class Form {
 
   /** The keys of a table: those that are set or must be, and the others behind a summary. */
   private table(entry: Entry, table: string, absent: boolean, graph: Graph): HTMLElement {
-    const declared = this.context.vocabulary().tables.find((one) => one.name === table);
+    const top = table === "scenario";
+    const declared = this.context.vocabulary().tables.find((one) => one.name === (top ? "" : table));
     const values = entry.values ?? {};
-    const skip = new Set(["name", "up", "down"]);
+    // A table's name is above its form, and elements are in the drawing.
+    const skip = new Set(top ? ["version"] : ["name", "up", "down"]);
     const keys: TableKey[] = (declared?.keys ?? []).filter(({ name }) => !skip.has(name));
     for (const name of Object.keys(values)) if (!skip.has(name) && !keys.some((key) => key.name === name)) keys.push({ name, type: "", summary: "", required: false });
     const row = (key: TableKey) => this.field(key.name, key.summary, this.input(entry, table, absent, key, values[key.name], graph));
@@ -190,7 +204,10 @@ export class Form {
     const slider = this.slider(key, element, replace);
     if (slider) out.push(slider);
     const kind = kindOf(split(named(element.text).words), vocabulary.elements);
-    if (kind) {
+    if (kind && isBox(element)) {
+      this.rules = this.rulesOf(key, element);
+      out.push(h("p", { class: "faint" }, kind.summary), this.rules.host);
+    } else if (kind) {
       out.push(h("p", { class: "faint" }, kind.summary), this.parameters(element.text, kind, replace, (text) => text));
       const queue = places(split(named(element.text).words), kind).find(({ parameter }) => parameter.names.includes("queue"));
       if (kind.parameters.some(({ names }) => names.includes("queue"))) {
@@ -202,6 +219,19 @@ export class Form {
       }
     }
     return out;
+  }
+
+  private rulesOf(key: string, element: GraphElement): Rules {
+    const { document, text, graph, change, hits, runAt } = this.context;
+    return new Rules(key, element, {
+      document, text, graph, hits, at: runAt(), boxes: this.context.checked()?.boxes ?? [],
+      edit: (edits) => this.edit(edits, this.key ?? undefined),
+      change: change && (async (entity, words) => {
+        const refused = await change(entity, words);
+        put(this.message, refused ?? "");
+        return refused === null;
+      }),
+    });
   }
 
   /** What an element is called after an edit: an unnamed one by its first word. */
@@ -287,28 +317,14 @@ export function read(text: string, before: unknown, type: string): unknown {
   return text;
 }
 
-function suggest(input: HTMLInputElement, words: () => string[]): HTMLDataListElement {
-  fields += 1;
-  const list = h("datalist", { id: `words-${fields}` }, ...words().map((word) => h("option", { value: word })));
-  input.setAttribute("list", list.id);
-  input.addEventListener("focus", () => { input.after(list); }, { once: true });
-  return list;
-}
-
 /** Completes the words of an element where they stand in the text. */
 function completeWords(input: HTMLInputElement, element: GraphElement, text: () => string, document: string): void {
-  const list = suggest(input, () => []);
-  const ask = debounced(120, async () => {
+  completeFrom(input, (value, caret) => {
     const lines = text().split("\n");
     const line = lines[element.line - 1] ?? "";
     const start = line.indexOf(element.text);
-    const caret = input.selectionStart ?? input.value.length;
-    if (start < 0) return;
-    lines[element.line - 1] = line.slice(0, start) + input.value + line.slice(start + element.text.length);
-    const { items, typed } = await api.complete(lines.join("\n"), element.line, start + caret + 1, document).catch(() => ({ items: [], typed: undefined }));
-    const before = typed === undefined ? input.value.slice(0, caret).replace(/[^\s(]*$/, "") : input.value.slice(0, Math.max(0, caret - typed));
-    put(list, ...items.slice(0, 40).map(({ insert, detail }) => h("option", { value: before + insert + input.value.slice(caret), ...(detail ? { label: `${insert} – ${detail}` } : {}) })));
-  });
-  input.addEventListener("input", ask);
-  input.addEventListener("focus", ask);
+    if (start < 0) return null;
+    lines[element.line - 1] = line.slice(0, start) + value + line.slice(start + element.text.length);
+    return { text: lines.join("\n"), line: element.line, column: start + caret + 1 };
+  }, document);
 }

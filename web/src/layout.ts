@@ -1,9 +1,10 @@
 // Where nodes and links stand: computed by dagre, moved by hand. Positions are of centres.
 import { Graph as Dagre, layout as run } from "@dagrejs/dagre";
+import { isBox } from "./words";
 import type { Graph, GraphElement, GraphLink, Point } from "./api";
 
 export interface Box extends Point { w: number; h: number }
-export interface Chip { element: GraphElement; direction: "up" | "down"; index: number; key: string; w: number; h: number; queue: boolean }
+export interface Chip { element: GraphElement; direction: "up" | "down"; index: number; key: string; w: number; h: number; queue: boolean; box: boolean }
 export interface LinkBox { link: GraphLink; up: Chip[]; down: Chip[]; w: number; h: number; upH: number; downH: number }
 export interface Placed { nodes: Map<string, Box>; links: Map<string, Point>; boxes: Map<string, LinkBox>; compact: boolean }
 
@@ -35,11 +36,11 @@ export function lines(element: GraphElement, most = 26): string[] {
 }
 
 function chip(link: GraphLink, direction: "up" | "down", element: GraphElement, index: number): Chip {
-  const queue = isQueue(element);
+  const [queue, box] = [isQueue(element), isBox(element)];
   const text = lines(element);
-  const w = Math.max(64, own(element).length * NAME + 18, ...text.map((line) => line.length * WORD + 16), queue ? 132 : 0);
-  const h = 22 + 13 * text.length + (queue ? 17 : 0);
-  return { element, direction, index, key: element.entity ?? `link/${link.name}/${direction}/${own(element)}`, w, h, queue };
+  const w = Math.max(64, own(element).length * NAME + 18, ...text.map((line) => line.length * WORD + 16), queue || box ? 132 : 0);
+  const h = 22 + 13 * text.length + (queue || box ? 17 : 0);
+  return { element, direction, index, key: element.entity ?? `link/${link.name}/${direction}/${own(element)}`, w, h, queue, box };
 }
 
 export function linkBox(link: GraphLink): LinkBox {

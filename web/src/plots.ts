@@ -1,6 +1,7 @@
 // Plots of a run: one for each quantity, over the run's time, with one legend and one cursor for all.
 import uPlot from "uplot";
 import type { Graph } from "./api";
+import { isRule } from "./boxes";
 import { h, put, s, say, figure } from "./dom";
 import { Series } from "./series";
 
@@ -99,7 +100,7 @@ export class Plots {
   /** Adds a sample. */
   add(time: number, values: Record<string, Record<string, number>>): void {
     const flat: [string, number][] = [];
-    for (const [entity, metrics] of Object.entries(values)) for (const [metric, value] of Object.entries(metrics)) flat.push([`${entity} ${metric}`, value]);
+    for (const [entity, metrics] of Object.entries(values)) for (const [metric, value] of Object.entries(metrics)) if (!isRule(metric)) flat.push([`${entity} ${metric}`, value]);
     this.series.add(time, flat);
     if (this.series.columns.size !== this.known) { this.known = this.series.columns.size; this.arrange(); }
     this.later();

@@ -7,6 +7,7 @@ import { own } from "./layout";
 import { Packets } from "./packets";
 import { Plots } from "./plots";
 import { readTidy } from "./series";
+import { Terminals } from "./terminals";
 import { named } from "./words";
 
 /** Virtual seconds of one press of "Step". */
@@ -50,13 +51,15 @@ export class Run {
   /** What is read aloud: changes of state, and not the time. */
   private readonly spoken = h("span", { class: "spoken", role: "status" });
   private readonly sliders = h("div", { class: "sliders" });
-  private readonly terminals = h("div");
+  private readonly terminals: Terminals | null;
   private readonly result = h("div", { class: "result" });
   private readonly tabs = h("div", { class: "tabs", role: "tablist", "aria-label": "Views of the run" });
   private readonly panes: Record<string, HTMLElement>;
   private text = "";
   job: Job | null = null;
   private now = 0;
+  /** When the latest change was made. */
+  private changed = 0;
 
   constructor(private readonly context: RunContext) {
     this.packets = new Packets(() => this.now, (place) => this.context.select(place));
@@ -77,10 +80,11 @@ export class Run {
       (this.tabs.children[(place + way + names.length) % names.length] as HTMLElement).focus();
     });
     const scenario = context.kind === "scenario";
+    this.terminals = scenario ? new Terminals(context.document) : null;
     put(this.host, h("div", { class: "bar" },
       scenario ? this.engine : null, scenario ? h("label", {}, h("span", { class: "faint" }, "seed "), this.seed) : null, scenario ? this.speed : null,
       this.go, this.pause, scenario ? this.step : null, this.stop, scenario ? this.compare : null, this.progress, this.state, this.spoken, h("span", { class: "grow" }), this.tabs),
-      this.sliders, this.terminals, ...Object.values(this.panes));
+      this.sliders, this.terminals?.host, ...Object.values(this.panes));
     this.speed.addEventListener("change", () => { if (goes(this.job)) void this.control("speed", { speed: this.speedNow() }); });
     this.tab(scenario ? "Plots" : "Result");
     this.show();
@@ -104,8 +108,14 @@ export class Run {
     }
   }
 
+  /** How far it is, if it is a run of this text; null if not. */
+  at(text: string): number | null {
+    const changes = (this.job?.changes ?? []).map(({ at_s: at }) => at ?? 0);
+    return this.job?.kind === "run" && text === this.text ? Math.max(this.now, this.changed, ...changes) : null;
+  }
+
   /** Leaves it; what runs goes on. */
-  close(): void { this.plots.destroy(); }
+  close(): void { this.plots.destroy(); this.terminals?.close(); }
 
   private speedNow(): number | null { return this.speed.value === "" ? null : Number(this.speed.value); }
 
@@ -152,6 +162,7 @@ export class Run {
   private begin(job: Job): void {
     this.job = job;
     this.now = 0;
+    this.changed = 0;
     this.plots.reset(this.context.graph(), this.duration(job));
     this.context.began();
     put(this.result);
@@ -232,6 +243,7 @@ export class Run {
       const before = this.text;
       const { at_s: at, text } = await api.change(this.job.id, { [entity]: named(words).words });
       this.text = text;
+      this.changed = at;
       this.plots.change(at);
       this.context.changed(text, before);
       return null;
@@ -251,8 +263,6 @@ export class Run {
     this.progress.hidden = !on;
     for (const input of [this.engine, this.seed]) input.disabled = on;
     this.listPlaces();
-    put(this.terminals, ...(on && job?.terminals?.length ? [h("details", {}, h("summary", {}, "Shells in the hosts of this run"),
-      h("table", {}, h("tbody", {}, ...job.terminals.map(({ host, command }) => h("tr", {}, h("th", { scope: "row" }, host), h("td", { class: "left" }, h("code", {}, command)))))))] : []));
     this.host.classList.toggle("idle", !job);
     this.showProgress();
   }

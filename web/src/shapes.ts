@@ -40,7 +40,7 @@ export function moveNode({ group, at }: NodeShape): void {
 }
 
 function chipShape(chip: Chip, link: string): ChipShape {
-  const { element, w, h, queue } = chip;
+  const { element, w, h, queue, box } = chip;
   const slots: SVGRectElement[] = [];
   const name = own(element);
   const group = s("g", {
@@ -59,7 +59,7 @@ function chipShape(chip: Chip, link: string): ChipShape {
     }
     group.append(...slots);
   }
-  if (queue) {
+  if (queue || box) {
     live = s("text", { class: "live", x: w - 8, y: h - 6, "text-anchor": "end" });
     group.append(live);
   }
@@ -195,6 +195,9 @@ export function showChip(shape: ChipShape, values: Record<string, number> | unde
   say(shape.live, sojourn !== undefined ? `${figure(sojourn)} ms`
     : backlog !== undefined ? `${figure(backlog / 1000)} kB` : "");
 }
+
+/** What the rules of a box hit; nothing before a run. */
+export function showHits(shape: ChipShape, words: string): void { if (shape.live) say(shape.live, words); }
 
 /** The width of a wire by its load, 0 to 1. */
 export function showLoad(paths: SVGPathElement[], load: number | undefined): void {

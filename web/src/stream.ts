@@ -5,6 +5,7 @@ export interface Listener {
   job?: (job: Job) => void;
   samples?: (samples: Samples) => void;
   files?: () => void;
+  topologies?: () => void;
   connected?: (yes: boolean) => void;
 }
 
@@ -22,6 +23,7 @@ function connect(): void {
   on<Job>("job", (who, job) => who.job?.(job));
   on<Samples>("samples", (who, samples) => who.samples?.(samples));
   on<object>("files", (who) => who.files?.());
+  on<object>("topologies", (who) => who.topologies?.());
   source.onopen = () => { delay = 1000; for (const who of listeners) who.connected?.(true); };
   source.onerror = () => {
     for (const who of listeners) who.connected?.(false);

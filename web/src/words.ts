@@ -27,6 +27,9 @@ export function named(text: string): { name: string; words: string } {
   return found ? { name: found[1] ?? "", words: found[2] ?? "" } : { name: "", words: text.trim() };
 }
 
+/** Whether an element is a box by rules. */
+export const isBox = (element: { text: string }): boolean => split(named(element.text).words)[0] === "mmb";
+
 /** The declared kind that begins a line: the one with most words that fit. */
 export function kindOf(words: string[], declared: Declared[]): Declared | undefined {
   const fits = declared.filter(({ name }) => name.split(" ").every((word, place) => words[place] === word));

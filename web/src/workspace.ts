@@ -1,6 +1,7 @@
 // One open document: its text, its drawing, its form and its runs. There is one state, the text; what is drawn is
 // what the server reads in it.
 import { api, reason, Refused, type Checked, type Edit, type Entry, type Graph, type Opened, type Point, type Values, type Vocabulary } from "./api";
+import { Hits } from "./boxes";
 import { askLine, choose, note, showKeys } from "./dialogs";
 import { debounced, h, put, say } from "./dom";
 import { Drawing } from "./drawing";
@@ -30,6 +31,7 @@ export class Workspace {
   private revision: string | null;
   private places: Record<string, Point>;
   private selection: string | null = null;
+  private readonly hits = new Hits();
   private latest: Record<string, Record<string, number>> = {};
   private picture = 0;
   private edits: Promise<unknown> = Promise.resolve();
@@ -67,12 +69,13 @@ export class Workspace {
       graph: () => this.graph, checked: () => this.checked, vocabulary: () => this.vocabulary, text: () => this.editor.text,
       edit: (edits, select) => this.edit(edits, select), select: (key) => this.select(key), connect: (from, to, what) => this.connect(from, to, what),
       remove: (key) => void this.remove(key), copy: (key) => this.copy(key), change: null, packets: null,
+      hits: this.hits, runAt: () => this.run.at(this.editor.text),
     };
     this.run = new Run({
       document: document.id, kind: document.kind, text: () => this.editor.text, graph: () => this.graph, checked: () => this.checked, vocabulary: () => this.vocabulary,
       changed: (text, before) => this.takeRunText(text, before),
-      sampled: ({ values }) => { this.latest = values; this.picture ||= window.setTimeout(() => this.showSample(), PICTURE); },
-      began: () => this.drawing.clear(),
+      sampled: ({ values }) => { this.latest = values; this.hits.take(values); this.picture ||= window.setTimeout(() => this.showSample(), PICTURE); },
+      began: () => { this.hits.clear(); this.drawing.clear(); this.form.refresh(); },
       select: (key) => this.select(key),
     });
     const run = this.run;
@@ -92,6 +95,7 @@ export class Workspace {
       h("button", { type: "button", onclick: () => void this.addNode("host") }, "Host"), h("button", { type: "button", onclick: () => void this.addNode("router") }, "Router"),
       this.menu("Element…", this.vocabulary.elements.map(({ name: value, summary }) => [value, summary]), (value) => void this.addElement(value)),
       this.menu("Table…", this.vocabulary.tables.filter(({ name: table, many }) => table && many !== false && !["host", "router", "link"].includes(table)).map(({ name: value, summary }) => [value, summary ?? ""]), (value) => void this.addTable(value)),
+      h("button", { type: "button", title: "Name, duration, seed and what else stands above all tables", onclick: () => this.selected("scenario/") }, "Scenario"),
       h("span", { class: "grow" }), this.search,
       h("button", { type: "button", "aria-label": "Zoom out", onclick: () => this.drawing.zoom(0.8) }, "−"), h("button", { type: "button", "aria-label": "Zoom in", onclick: () => this.drawing.zoom(1.25) }, "+"),
       h("button", { type: "button", onclick: () => this.drawing.fit() }, "Fit"));
@@ -270,6 +274,7 @@ export class Workspace {
   private lineOf(key: string): number | null {
     if (!this.graph) return null;
     const [kind, name = ""] = [key.slice(0, key.indexOf("/")), key.slice(key.indexOf("/") + 1)];
+    if (kind === "scenario") return 1;
     if (kind === "host") return this.graph.nodes.find((node) => node.name === name)?.line ?? null;
     if (kind === "link") return elementAt(this.graph, key)?.element.line ?? this.graph.links.find((link) => link.name === name)?.line ?? null;
     return this.entries().find((one) => one.key === key)?.entry.line ?? null;
@@ -294,7 +299,8 @@ export class Workspace {
   /** Shows the latest sample; those that came since the one before are in the plots. */
   private showSample(): void {
     this.picture = 0;
-    this.drawing.samples(this.latest);
+    this.drawing.samples(this.latest, this.hits);
+    this.form.showHits();
     this.showFlows(this.latest);
     this.run.showProgress();
   }

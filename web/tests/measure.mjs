@@ -1,9 +1,11 @@
 // What the page costs: `node tests/measure.mjs`, with NARROWS naming the program. Prints one line for each figure.
 //
-// - 20 series at 20 Hz: the processor time of all of Chromium's processes over a minute of a run in real time,
-//   and by how much its heap grew between the second third and the end;
+// - 20 series at 20 Hz: the processor time of all of Chromium's processes over a minute of a run in real time
+//   (SECONDS=600 for ten), by how much its heap grew between 5 s, the first third and the end, and whether the run
+//   has the digest that it has without a watcher;
 // - 200 nodes: how long their layout takes, and pictures a second while one is dragged.
 import { readdirSync, readFileSync } from "node:fs";
+import { readFile } from "node:fs/promises";
 import { browser, open, SCENARIO, served, thing, tree } from "./browser/rig.mjs";
 
 const SECONDS = Number(process.env.SECONDS ?? 60);
@@ -68,6 +70,13 @@ cc   = "cubic"
   const share = (spent(root) - processor) / ((performance.now() - clock) / 1000);
   const [plots, lines] = await page.evaluate(() => [document.querySelectorAll(".plot canvas").length, document.querySelectorAll(".key").length]);
   console.log(`a run of ${SECONDS} s, ${plots} plots of ${lines} flows and queues: ${(100 * share).toFixed(1)} % of a processor, heap ${first.toFixed(1)}, ${second.toFixed(1)}, ${(await heap()).toFixed(1)} MB`);
+  await page.getByLabel("Speed").selectOption("");
+  await page.locator(".state", { hasText: /^done/ }).waitFor({ timeout: 600_000 });
+  await page.getByRole("tab", { name: "Result" }).click();
+  const watched = await page.locator("#digest").textContent();
+  await server.narrows("run", "a.toml", "--out", "alone");
+  const { digest } = JSON.parse(await readFile(`${server.folder}/alone/run.json`, "utf8"));
+  console.log(`its digest ${watched}, ${watched === digest ? "the same" : `and not ${digest} as`} without a watcher`);
   await context.close();
   await server.close();
 }

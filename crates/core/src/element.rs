@@ -140,6 +140,6 @@ pub trait Element: Send {
     }
 
     /// Reports a periodic sample of its state (a queue: backlog and
-    /// probability). Most elements have nothing to say.
+    /// probability; a box: what its rules applied to). Most elements have nothing to say.
     fn sample(&self, _now: Instant, _events: &mut dyn EventSink) {}
 }

@@ -249,6 +249,15 @@ events! {
         /// The AQM's probability (p′ of DualPI2 and PIE, RED's, 0 elsewhere).
         probability: f64, "", Gauge;
     }
+    /// A periodic sample of a rule of a box that has applied to a packet.
+    RuleSampled = "rule_sampled", by element: EntityId, None {
+        /// Its number, from 1.
+        rule: u32;
+        /// Packets to which it applied since the start, or since the rule is there.
+        packets: u64;
+        /// Of these, dropped by it.
+        dropped: u64;
+    }
     /// A flow has delivered all of its bytes, or was stopped.
     Finished = "finished", by flow: FlowId, Counter {
         /// Payload bytes delivered.

@@ -1,12 +1,16 @@
 //! The box as an element of a path.
 
 use narrows_core::{
-    Change, DropCause, Element, ElementCounters, EntityId, Event, Outlet, Packet, Port,
+    Change, DropCause, Element, ElementCounters, EntityId, Event, EventSink, Outlet, Packet, Port,
 };
 use narrows_units::{Instant, WordError};
 
 use crate::command::commands;
 use crate::middlebox::Middlebox;
+
+/// Rules of a box that are sampled, the first ones: more than a person reads, and few enough to
+/// be looked at each time.
+const SAMPLED_RULES: usize = 256;
 
 /// A box on a link: a two-way element.
 #[derive(Debug)]
@@ -74,5 +78,20 @@ impl Element for LinkBox {
 
     fn counters(&self) -> ElementCounters {
         self.counters
+    }
+
+    /// What each of the first rules did since the start.
+    fn sample(&self, now: Instant, events: &mut dyn EventSink) {
+        for (rule, hits) in (1..).zip(self.middlebox.hits().take(SAMPLED_RULES)) {
+            if hits.packets > 0 {
+                let event = Event::RuleSampled {
+                    element: self.entity,
+                    rule,
+                    packets: hits.packets,
+                    dropped: hits.dropped,
+                };
+                events.record(now, event);
+            }
+        }
     }
 }

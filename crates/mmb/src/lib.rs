@@ -55,7 +55,8 @@ pub use element::LinkBox;
 pub use ffi::{is_established, kept_for};
 pub use field::{Field, Layer};
 pub use middlebox::{
-    BoxCounters, ConnectionView, Middlebox, Outcome, Refused, RuleCounters, Settings, TableView,
+    BoxCounters, ConnectionView, Middlebox, Outcome, Refused, RuleCounters, RuleHits, Settings,
+    TableView,
 };
 pub use program::{
     Program, ProgramAction, ProgramMapped, ProgramOptionWhat, ProgramRule, ProgramTest,

@@ -26,7 +26,7 @@ mod related;
 mod view;
 
 use next::{Next, find_old};
-pub use view::{BoxCounters, ConnectionView, RuleCounters, TableView};
+pub use view::{BoxCounters, ConnectionView, RuleCounters, RuleHits, TableView};
 
 /// Flows of which it is remembered that their new ends were reported.
 const MOST_REPORTED: usize = 65_536;
@@ -101,8 +101,9 @@ pub struct Middlebox {
     settings: Settings,
     rules: Vec<Rule>,
     rule_actions: RuleActions,
-    /// By rule: packets and bytes. Memory that stays zero takes none.
-    counted: Vec<[u64; 2]>,
+    /// By rule: packets, their bytes, and packets that it dropped. Memory that stays zero takes
+    /// none.
+    counted: Vec<[u64; 3]>,
     classifier: Classifier,
     stateful: bool,
     /// Whether packets of a connection may get other addresses, ports or numbers.
@@ -225,7 +226,7 @@ impl Middlebox {
         // Nothing can fail from here on.
         let mut renumbered = vec![None; self.rules.len()];
         let mut before = vec![None; next.len()];
-        let mut counted = vec![[0; 2]; next.len()];
+        let mut counted = vec![[0; 3]; next.len()];
         let mut old: Vec<Option<Rule>> = std::mem::take(&mut self.rules)
             .into_iter()
             .map(Some)
@@ -467,14 +468,14 @@ impl Middlebox {
     fn verdict(&mut self) -> Option<DropCause> {
         for rule in &self.applied {
             for verdict in &self.rule_actions.get(*rule).action.verdicts {
-                match verdict {
+                let fires = match verdict {
                     Verdict::Accept => return None,
-                    Verdict::Drop(rate) if rate.0 == 10_000 => return Some(DropCause::Policy),
-                    Verdict::Drop(rate) => {
-                        if self.rng.below(10_000) < u32::from(rate.0) {
-                            return Some(DropCause::Policy);
-                        }
-                    }
+                    Verdict::Drop(rate) if rate.0 == 10_000 => true,
+                    Verdict::Drop(rate) => self.rng.below(10_000) < u32::from(rate.0),
+                };
+                if fires {
+                    self.counted[*rule as usize][2] += 1;
+                    return Some(DropCause::Policy);
                 }
             }
         }
@@ -483,7 +484,7 @@ impl Middlebox {
 
     fn count(&mut self, packet: &Reading) {
         for rule in &self.applied {
-            let [packets, bytes] = &mut self.counted[*rule as usize];
+            let [packets, bytes, _] = &mut self.counted[*rule as usize];
             *packets += 1;
             *bytes += u64::from(packet.len);
         }

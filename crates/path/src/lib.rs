@@ -53,7 +53,7 @@ pub use by::{ByClass, ByKey, BySpec, FieldClassifier};
 pub use cell::{Cell, CellSpec, Distance, Scheduler};
 pub use codepoint::{Dscp, EcnWord};
 pub use kind::{Facts, LimitedLink, LinkRate, NamesFile, Reports};
-pub use mmb::MmbSpec;
+pub use mmb::{MmbSpec, RuleList};
 pub use mtu::{Mtu, MtuSpec};
 pub use nat::{Nat, NatSpec};
 pub use netem::{DelayTraceSpec, Netem, NetemSpec};

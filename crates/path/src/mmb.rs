@@ -4,8 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use narrows_core::Element;
-use narrows_mmb::commands;
-use narrows_mmb::{Command, FileError, LinkBox, Middlebox, READY, ReadyBox, Settings, Target};
+use narrows_mmb::{
+    Command, Field, FileError, LinkBox, Middlebox, READY, ReadyBox, Settings, Target, commands,
+    complete,
+};
 use narrows_units::{Duration, Parameter, ParameterKind, Rng, WordError, Words};
 
 use crate::ElementSpec;
@@ -34,6 +36,18 @@ pub struct MmbSpec {
     commands: Arc<[Command]>,
 }
 
+/// The rules of a box at some time, as its language prints them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RuleList {
+    /// The first ones.
+    pub first: Vec<String>,
+    /// How many there are.
+    pub all: usize,
+}
+
+/// Commands that show something, to nobody on a path.
+const ONLY_SHOW: [&str; 2] = ["list", "show"];
+
 const ALLOWED: &str = "a ready box, a file of rules, or a rule: `mmb add …`";
 
 impl MmbSpec {
@@ -50,6 +64,65 @@ impl MmbSpec {
         })?;
         self.commands = read.into();
         Ok(())
+    }
+
+    /// What can stand where `before`, the words behind `mmb`, ends, and what it is: ready boxes and
+    /// the words of rules that go on with the last word.
+    pub fn completions(before: &str) -> Vec<(String, &'static str)> {
+        let command = before.rsplit(';').next().unwrap_or_default();
+        let begins = !before.trim_start().contains(char::is_whitespace);
+        let ready = READY.iter().filter(|_| begins);
+        let ready = ready.map(|ready| (ready.name.to_owned(), ready.about));
+        let command = command.trim_start();
+        let (at, words) = complete(command);
+        // What is typed of a word that `!` begins has it, too.
+        let bang = if command[..at].ends_with('!') {
+            "!"
+        } else {
+            ""
+        };
+        let words = words.into_iter().filter(|word| !ONLY_SHOW.contains(word));
+        let about = |word: &str| Field::named(word).map_or("", Field::about);
+        let words = words.map(|word| (format!("{bang}{word}"), about(word)));
+        ready.chain(words).collect()
+    }
+
+    /// Whether `words` begin a command, as a change of a box does.
+    pub fn is_command(words: &str) -> bool {
+        let first = words.split_whitespace().next();
+        first.is_some_and(|first| Command::STARTS.contains(&first))
+    }
+
+    /// Where its rules come from: `words`, `ready` or `file`.
+    pub fn source(&self) -> &'static str {
+        match self.source {
+            Source::Words => "words",
+            Source::Ready(_) => "ready",
+            Source::File(_) => "file",
+        }
+    }
+
+    /// Its rules when a run begins, and after each of `changes`, which are words of changes: of
+    /// each time the first `most`. A change that the box refuses changes none.
+    pub fn rules<'c>(
+        &self,
+        changes: impl IntoIterator<Item = &'c str>,
+        most: usize,
+    ) -> Vec<RuleList> {
+        let mut middlebox = Middlebox::new(Settings::default(), Rng::for_name(0, "rules"));
+        let begin = self.commands.to_vec();
+        let changes = changes
+            .into_iter()
+            .map(|words| commands(words).unwrap_or_default());
+        let apply = |commands: Vec<Command>| {
+            let _ = middlebox.apply_all(commands);
+            let rules = middlebox.rules();
+            RuleList {
+                all: rules.len(),
+                first: rules.take(most).map(|(rule, _)| rule.to_string()).collect(),
+            }
+        };
+        std::iter::once(begin).chain(changes).map(apply).collect()
     }
 
     /// Whether it gives packets of a direction what it takes back from those of the other.
@@ -212,7 +285,8 @@ mod tests {
 
     use crate::ElementSpec;
     use crate::testing::{BoxBench, OWN, datagram};
-    use narrows_core::{DOWN, UP};
+    use narrows_core::{DOWN, Event, EventSink, UP};
+    use narrows_units::Instant;
     use narrows_wire::FlowKey;
 
     const A: &str = "10.0.0.1:5000";
@@ -269,6 +343,56 @@ mod tests {
         assert_eq!(bench.translated, [(outside, SERVER.parse().unwrap())]);
         let back = bench.push(DOWN, &datagram(SERVER, &outside.to_string(), 100), 0);
         assert_eq!(back[0].1.bytes, datagram(SERVER, A, 100));
+    }
+
+    #[test]
+    fn samples_have_what_each_rule_applied_to_and_what_it_dropped_itself() {
+        let rules = "mmb add udp-dport 80 drop; add ip-proto tcp drop; \
+            add udp-dport 81 accept; add all drop; add all mod ip-ttl 3";
+        let mut bench = BoxBench::new(rules);
+        let mut sampled = Rules::default();
+        bench.element.sample(Instant::ZERO, &mut sampled);
+        assert_eq!(sampled.0, [], "no rule has applied");
+        for port in [80, 80, 81, 82] {
+            bench.push(UP, &datagram(A, &format!("10.0.0.9:{port}"), 100), 0);
+        }
+        bench.element.sample(Instant::ZERO, &mut sampled);
+        let expected = [(1, 2, 2), (3, 1, 0), (4, 4, 1), (5, 4, 0)];
+        assert_eq!(sampled.0, expected);
+    }
+
+    /// What was sampled of rules: the number, packets, those dropped.
+    #[derive(Default)]
+    struct Rules(Vec<(u32, u64, u64)>);
+
+    impl EventSink for Rules {
+        fn record(&mut self, _: Instant, event: Event<'_>) {
+            if let Event::RuleSampled {
+                rule,
+                packets,
+                dropped,
+                ..
+            } = event
+            {
+                self.0.push((rule, packets, dropped));
+            }
+        }
+    }
+
+    #[test]
+    fn the_rules_at_each_time_are_known_before_a_run() {
+        let ElementSpec::Mmb(spec) = ElementSpec::parse("mmb udp-block").unwrap() else {
+            panic!("a box")
+        };
+        let [begin, refused, more, flushed] =
+            &spec.rules(["del 9", "add all drop", "flush; add all accept"], 1)[..]
+        else {
+            panic!("the beginning and three changes")
+        };
+        assert_eq!((begin.all, begin.first.len()), (1, 1));
+        assert_eq!(refused, begin);
+        assert_eq!((more.all, &more.first), (2, &begin.first));
+        assert_eq!(flushed.first, ["add all accept"]);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What can stand at a place of a text that is being written.
 
+use narrows_path::MmbSpec;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -323,6 +324,17 @@ fn readable(text: &str) -> String {
 fn elements(words: &Vocabulary, before: &str) -> Vec<Completion> {
     let (_, at) = crate::tree::split_label(before);
     let before = &before[at..];
+    let rules = match before.trim_start().strip_prefix("mmb") {
+        Some(rules) => rules.starts_with(char::is_whitespace).then_some(rules),
+        None => Some(before).filter(|before| MmbSpec::is_command(before)),
+    };
+    if let Some(rules) = rules {
+        let found = MmbSpec::completions(rules.trim_start());
+        let found = found.into_iter();
+        return found
+            .map(|(word, about)| Completion::new(&word, about))
+            .collect();
+    }
     let given: Vec<&str> = before.split_whitespace().collect();
     // A queue's words follow its name, up to the end.
     let queue = given.iter().rposition(|word| *word == "queue");
@@ -430,6 +442,18 @@ mod tests {
             at("[[link]]\nup = \"rate 5Mbit queue fq_codel |\"").contains(&"target".to_owned())
         );
         assert!(at("[[link]]\nup = \"netem |\"").contains(&"delay".to_owned()));
+    }
+
+    #[test]
+    fn rules_of_boxes_are_completed_where_they_stand() {
+        let words = |words: &str| at(&format!("[[link]]\nup = [\"{words}|\"]"));
+        assert_eq!(words("fw: mmb udp-bl"), ["udp-block"]);
+        assert!(words("mmb ").contains(&"add".to_owned()));
+        assert!(!words("mmb ").contains(&"list".to_owned()));
+        assert_eq!(words("mmb add tcp-opt-ms"), ["tcp-opt-mss"]);
+        assert_eq!(words("mmb add all drop; add tcp-d"), ["tcp-dport"]);
+        assert_eq!(words("mmb add !tcp-opt-ms"), ["!tcp-opt-mss"]);
+        assert_eq!(at("[[change]]\nto = \"flush; add udp-dp|\""), ["udp-dport"]);
     }
 
     #[test]

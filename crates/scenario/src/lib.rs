@@ -18,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 mod assemble;
+
 mod campaign;
 pub mod catalog;
 mod check;
@@ -45,6 +46,7 @@ mod parts;
 mod plan;
 mod rates;
 mod refusal;
+mod rules;
 mod set;
 mod short_tables;
 mod source;
@@ -84,5 +86,6 @@ pub use plan::{
     ecn_mode_word,
 };
 pub use refusal::{Refusal, nearest};
+pub use rules::{BoxRules, RulesFrom};
 pub use transport::{QuicOptions, SpinUse, TcpOptions, Transport};
 pub use vocabulary::{KeyWord, TableWord, Vocabulary, Word, WordParameter, vocabulary};

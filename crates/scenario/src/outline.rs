@@ -15,6 +15,8 @@ use crate::tree::{self, Node, Value};
 /// written. What cannot be made sense of is left out.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Outline {
+    /// The keys above all tables, with their values: `name`, `duration`, `seed`, …
+    pub values: Map<String, Json>,
     /// Hosts and routers, those first that have a table, then the ends of links.
     pub nodes: Vec<OutlineNode>,
     /// Links.
@@ -163,6 +165,12 @@ impl Outline {
         }
         outline.senders(root);
         outline.rest(root);
+        outline.values = values(root);
+        let is_table = |value: &Json| match value {
+            Json::Array(items) => items.iter().any(Json::is_object),
+            value => value.is_object(),
+        };
+        outline.values.retain(|_, value| !is_table(value));
         outline
     }
 
@@ -399,6 +407,8 @@ at = "1s"
         assert_eq!(link.values["ends"][1], "r");
         assert_eq!(link.values["down"], "tap t");
         assert_eq!(outline.others[0].values["at"], "1s");
+        assert_eq!(outline.values["name"], "x");
+        assert_eq!(outline.values.len(), 2, "the version, and no tables");
     }
 
     #[test]

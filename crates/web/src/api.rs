@@ -10,7 +10,9 @@ use serde_json::{Map, Value, json};
 
 use crate::error::{ApiError, Refused};
 use crate::state::Shared;
-use crate::{check, documents, engines, jobs, packets, page, results, stream, text};
+use crate::{
+    check, documents, engines, jobs, packets, page, results, store, stream, text, topologies,
+};
 
 /// A kind of request.
 struct Endpoint {
@@ -151,11 +153,20 @@ fn endpoints() -> Vec<Endpoint> {
         .about("What happened to one packet.")
         .gives::<packets::Way>(),
         of("get", "/api/v1/stream", get(stream::stream))
-            .about("Events of all jobs: `job`, `samples`, `files`, `skipped`.")
+            .about("Events of all jobs: `job`, `samples`, `files`, `topologies`, `skipped`.")
             .gives_other("text/event-stream"),
         of("get", "/api/v1/results", get(results::list))
             .about("The results in the folder, the newest first.")
             .gives::<results::List>(),
+        of("get", "/api/v1/store", get(store::list))
+            .about("The newest cells of the store that campaigns keep their runs in.")
+            .gives::<store::Cells>(),
+        of("get", "/api/v1/store/{cell}", get(store::page))
+            .about("The page of such a cell, drawn now.")
+            .gives_other("text/html"),
+        of("get", "/api/v1/topologies", get(topologies::list))
+            .about("The topologies that `narrows up` has brought up, and how hosts are entered.")
+            .gives::<topologies::Topologies>(),
         of("get", "/results/{*file}", get(results::file))
             .about("A file of a result, such as its page.")
             .gives_other("*/*"),

@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use narrows::results::folder::digest_of_bytes;
-use narrows::scenario::{FileKind, Loaded, Outline, Plan, Refusal};
+use narrows::scenario::{BoxRules, FileKind, Loaded, Outline, Plan, Refusal};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -37,6 +37,9 @@ pub(crate) struct Checked {
     /// Runs of a campaign: its cells with one seed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cells: Option<usize>,
+    /// Boxes by rules of a scenario without errors: their rules, by which hits are numbered.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) boxes: Vec<BoxRules>,
     /// Programs that a run starts.
     pub(crate) programs: Vec<Program>,
     /// What a job has to say to start them; empty if there are none.
@@ -116,6 +119,7 @@ impl Checked {
                 self.notes(draft.placed_notes());
                 let plan = draft.check()?;
                 self.duration_s = Some(plan.duration.as_secs_f64());
+                self.boxes = plan.rules_of_boxes();
                 self.runs(&[&plan]);
             }
             FileKind::Campaign => {

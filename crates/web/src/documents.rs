@@ -285,6 +285,19 @@ impl Documents {
         }
     }
 
+    /// The document that `name` is in the folder `from`: a path, or a name in the catalogue.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn id_of(&self, from: &Path, name: &str) -> Option<String> {
+        if let Ok(full) = from.join(name).canonicalize() {
+            let below = full.strip_prefix(&self.root).ok()?;
+            return Some(format!(
+                "file/{}",
+                path::below(below.to_str()?, "toml")?.display()
+            ));
+        }
+        catalog::entry(name).map(|entry| format!("catalog/{}", entry.name))
+    }
+
     /// What changes when files of the folder do: their names, lengths and times.
     pub(crate) fn fingerprint(&self) -> Vec<(PathBuf, u64, Option<std::time::SystemTime>)> {
         let mut found = Vec::new();

@@ -32,8 +32,10 @@ mod page;
 mod results;
 mod server;
 mod state;
+mod store;
 mod stream;
 mod text;
+mod topologies;
 
 pub use api::describe;
 pub use server::{Options, Server};

@@ -37,7 +37,7 @@ macro_rules! inline {
 
 /// What the pages of results may do: they have their script and style inline, belong to no
 /// origin, and can fetch nothing.
-const POLICY: &str = concat!(
+pub(crate) const POLICY: &str = concat!(
     "sandbox allow-scripts allow-downloads; default-src 'none'; script-src 'self' ",
     inline!(),
     "; style-src ",

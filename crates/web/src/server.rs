@@ -21,7 +21,7 @@ use crate::guard::{self, Gate};
 use crate::jobs::Jobs;
 use crate::state::{Laboratory, Shared, Turns};
 use crate::stream::Stream;
-use crate::{api, page, results};
+use crate::{api, page, results, topologies};
 
 /// Connections at the same time; further ones are closed at once. Below the 1024 files that a
 /// process usually may open.
@@ -50,6 +50,8 @@ const WATCH: Duration = Duration::from_secs(2);
 pub struct Options {
     /// The folder of documents; results go to `results` in it.
     pub folder: PathBuf,
+    /// The store of cells, of which the newest are listed; it need not be there.
+    pub store: Option<PathBuf>,
     /// The document that the page opens first, by its path below the folder.
     pub document: Option<String>,
     /// Where to listen; a free port for 0.
@@ -63,6 +65,7 @@ impl Options {
     pub fn of_folder(folder: impl Into<PathBuf>) -> Self {
         Self {
             folder: folder.into(),
+            store: None,
             document: None,
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             hosts: Vec::new(),
@@ -95,6 +98,7 @@ impl Server {
             jobs: Arc::new(jobs),
             gate,
             documents,
+            store: options.store,
             stream,
             turns: Turns::new(),
         };
@@ -202,7 +206,7 @@ async fn answer(connection: TcpStream, router: Router) {
     let _ = served.await;
 }
 
-/// Sends an event when files have changed.
+/// Sends an event when files have changed, and when topologies were brought up or taken down.
 async fn watch(state: Shared) {
     let mut before = None;
     loop {
@@ -212,13 +216,21 @@ async fn watch(state: Shared) {
             continue;
         }
         let of_folder = Arc::clone(&state);
-        let looked = tokio::task::spawn_blocking(move || of_folder.documents.fingerprint());
-        let Ok(now) = looked.await else { return };
-        if before
-            .replace(now.clone())
-            .is_some_and(|before| before != now)
-        {
-            state.stream.send("files", &serde_json::json!({}));
+        let looked = tokio::task::spawn_blocking(move || {
+            let documents = &of_folder.documents;
+            (documents.fingerprint(), topologies::up(documents))
+        });
+        let Ok((files, up)) = looked.await else {
+            return;
+        };
+        let nothing = serde_json::json!({});
+        if let Some((files_before, up_before)) = before.replace((files.clone(), up.clone())) {
+            if files_before != files {
+                state.stream.send("files", &nothing);
+            }
+            if up_before != up {
+                state.stream.send("topologies", &nothing);
+            }
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What all requests share.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,20 +30,22 @@ pub(crate) enum Work {
     Job,
     /// Runs that are repeated to find packets.
     Packets,
+    /// The store: many folders are looked at, or a whole run is read.
+    Store,
     /// All that is quick: files, lists, the vocabulary.
     Quick,
 }
 
 /// The turns of each kind of work.
-pub(crate) struct Turns([Arc<Semaphore>; 4]);
+pub(crate) struct Turns([Arc<Semaphore>; 5]);
 
 impl Turns {
     /// Threads for blocking work: those of all turns, and some of the server's own.
-    pub(crate) const THREADS: usize = 16;
+    pub(crate) const THREADS: usize = 18;
 
     pub(crate) fn new() -> Self {
         // In the order of `Work`.
-        Self([2, 2, 2, 8].map(|at_once| Arc::new(Semaphore::new(at_once))))
+        Self([2, 2, 2, 2, 8].map(|at_once| Arc::new(Semaphore::new(at_once))))
     }
 
     fn of(&self, work: Work) -> Arc<Semaphore> {
@@ -54,6 +57,8 @@ impl Turns {
 pub(crate) struct Laboratory {
     pub(crate) gate: Gate,
     pub(crate) documents: Documents,
+    /// Where the store of cells is, if there is one.
+    pub(crate) store: Option<PathBuf>,
     pub(crate) jobs: Arc<Jobs>,
     pub(crate) stream: Arc<Stream>,
     pub(crate) turns: Turns,
@@ -100,6 +105,7 @@ mod tests {
         let state = Arc::new(Laboratory {
             gate,
             documents: Documents::of(folder.path()).expect("a folder"),
+            store: None,
             jobs: Arc::new(Jobs::new(Arc::clone(&stream), "")),
             stream,
             turns: Turns::new(),
@@ -123,7 +129,7 @@ mod tests {
             (check, go_on)
         });
         runtime.block_on(async {
-            for other in [Work::Quick, Work::Job, Work::Packets] {
+            for other in [Work::Quick, Work::Job, Work::Packets, Work::Store] {
                 let answered = aside(&state, other, |_| Ok(7)).await;
                 assert_eq!(answered.expect("it is answered"), 7, "{other:?}");
             }

@@ -238,6 +238,95 @@ page("a run is paused, goes on by steps, and its packets are followed", { "a.tom
   await ended(page);
 }, { id: "file/a.toml" });
 
+const FW = `fw: mmb add ip-proto udp drop; add ip-proto tcp mod ip-ttl 60; add tcp-dport 9 drop`;
+const WITH_BOX = SCENARIO.replace('"4s"', '"60s"').replace('up   = [', `up   = ["${FW}", `).replace('down = ["netem delay 10ms"]', `down = ["netem delay 10ms", "${FW}"]`);
+
+page("what each rule of a box hits is in the drawing and beside the rule, and a run is given other rules", { "a.toml": WITH_BOX }, async (page) => {
+  await clean(page);
+  const chip = thing(page, "link/access/up/fw");
+  await chip.click();
+  const rule = (n) => page.locator(`.rules [data-field=rule-${n}]`);
+  assert.equal(await rule(2).inputValue(), "add ip-proto tcp mod ip-ttl 60");
+  // Written in both directions, as the box stands in both, and completed by the server.
+  await rule(4).fill("add tcp-opt-ms");
+  await page.locator(`.rules datalist option[value="add tcp-opt-mss"]`).waitFor({ state: "attached" });
+  await rule(4).fill("add ip-proto tcp accept");
+  await page.keyboard.press("Tab");
+  await rule(5).waitFor();
+  await clean(page);
+  assert.equal((await text(page)).match(/add ip-proto tcp accept/g).length, 2);
+  await started(page, "1");
+  await page.waitForFunction(() => /^[\d,]+ hits$/.test(document.querySelector('[data-key="link/access/up/fw"] .live')?.textContent ?? ""));
+  assert.equal(await thing(page, "link/access/down/fw").locator(".live").textContent(), await chip.locator(".live").textContent());
+  const row = (n) => page.locator(".rules tbody tr").nth(n - 1).locator("td");
+  const packets = async (n) => Number((await row(n).nth(1).textContent()).replaceAll(",", ""));
+  await page.waitForFunction(() => /\d/.test(document.querySelectorAll(".rules tbody tr")[1]?.querySelectorAll("td")[1].textContent));
+  assert.ok(await packets(2) > 0 && await packets(4) > 0);
+  assert.equal(await packets(1), 0, "no datagram came");
+  // A rule that drops everything comes before the second one.
+  await rule(1).fill("add all drop");
+  await page.getByRole("button", { name: "Give the run these rules" }).click();
+  await page.locator(".cm-content", { hasText: "del 1; insert 1 add all drop" }).waitFor();
+  await page.locator(".rules", { hasText: /Rules of the run since/ }).waitFor();
+  await page.waitForFunction(() => /dropped$/.test(document.querySelector('[data-key="link/access/up/fw"] .live')?.textContent ?? ""));
+  await page.waitForFunction(() => /\d/.test(document.querySelector(".rules tbody tr")?.querySelectorAll("td")[2].textContent));
+  await page.getByRole("button", { name: "Stop" }).click();
+  await ended(page);
+  assert.ok(await packets(1) > 0 || await page.locator(".rules table").count() === 2, "what was hit stays after the run");
+}, { id: "file/a.toml" });
+
+page("a ready box shows its rules, and they can be edited in its place", { "a.toml": SCENARIO.replace('down = ["', 'down = ["mmb ecn-bleach", "') }, async (page) => {
+  await clean(page);
+  await thing(page, "link/access/down/mmb").click();
+  await page.locator(".rules", { hasText: "Rules of the ready box" }).waitFor();
+  await page.getByRole("button", { name: "Edit these rules" }).click();
+  await page.locator(".rules [data-field=rule-1]").waitFor();
+  await clean(page);
+  assert.match(await text(page), /"mmb add /);
+}, { id: "file/a.toml" });
+
+page("name, duration and seed are in a form, too", { "a.toml": SCENARIO }, async (page) => {
+  await clean(page);
+  await page.getByRole("button", { name: "Scenario", exact: true }).click();
+  assert.equal(await page.locator(".form [data-field=name]").inputValue(), "two flows");
+  await page.locator(".form [data-field=duration]").fill("7s");
+  await page.keyboard.press("Tab");
+  await page.locator(".cm-content", { hasText: '"7s"' }).waitFor();
+  await page.locator(".form summary").click();
+  await page.locator(".form [data-field=seed]").fill("3");
+  await page.keyboard.press("Tab");
+  await page.locator(".cm-content", { hasText: "seed = 3" }).waitFor();
+  await clean(page);
+}, { id: "file/a.toml" });
+
+page("runs in the store are listed, and each opens as a page", { "c.toml": CAMPAIGN }, async (page, server, context) => {
+  await server.narrows("campaign", "c.toml", "--out", "done", "--store", "narrows/cells");
+  await page.reload();
+  const kept = page.getByRole("region", { name: "Store" });
+  await kept.getByRole("link").nth(1).waitFor();
+  const [shown] = await Promise.all([context.waitForEvent("page"), kept.getByRole("link").first().click()]);
+  await shown.waitForLoadState();
+  assert.match(await shown.locator("body").textContent(), /only/);
+});
+
+page("the page has the command that brings a topology up, and while it is up that which enters each host", { "a.toml": SCENARIO.replace("two flows", `page-${process.pid}`) }, async (page, server) => {
+  const terminals = page.locator(".terminals");
+  await terminals.locator("summary").click();
+  await terminals.locator("code", { hasText: `narrows up ${server.folder}/a.toml` }).waitFor();
+  await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+  await terminals.getByRole("button", { name: /^Copy/ }).click();
+  assert.equal(await page.evaluate(() => navigator.clipboard.readText()), `narrows up ${server.folder}/a.toml`);
+  try { await server.narrows("up", "a.toml"); } catch (error) {
+    console.log(`skipped: the command that enters a host: ${String(error.stderr).split("\n")[0]}`);
+    return;
+  }
+  try {
+    await terminals.locator("code", { hasText: `narrows enter page-${process.pid}-client` }).waitFor();
+    assert.equal(await terminals.locator("code", { hasText: "narrows enter" }).count(), 2);
+  } finally { await server.narrows("down", `page-${process.pid}`); }
+  await terminals.locator("code", { hasText: "narrows up" }).waitFor();
+}, { id: "file/a.toml" });
+
 page("programs are shown and asked about before they run", { "a.toml": `${SCENARIO}\n[[command]]\nname = "hello"\nhost = "client"\nrun = ["/bin/echo", "hello from a test"]\n` }, async (page) => {
   await page.locator(".things").waitFor();
   await page.locator(".problems", { hasText: /\S/ }).waitFor();

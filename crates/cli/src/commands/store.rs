@@ -89,7 +89,7 @@ fn version() -> Result<String, Error> {
 }
 
 /// The store that was named, by the option or the environment, or else the user's.
-fn place(named: Option<&Path>) -> Option<PathBuf> {
+pub fn place(named: Option<&Path>) -> Option<PathBuf> {
     let of_environment = || std::env::var_os(VARIABLE).map(PathBuf::from);
     match named.map(Path::to_path_buf).or_else(of_environment) {
         Some(dir) if dir.as_os_str().is_empty() => None,

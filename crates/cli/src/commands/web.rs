@@ -9,6 +9,7 @@ use narrows::Error;
 use narrows::scenario::Refusal;
 use narrows_web::{Options, Server};
 
+use super::store;
 use crate::args::Web;
 use crate::output::{message, print};
 use crate::progress::cancel_flag;
@@ -26,6 +27,7 @@ pub fn web(args: &Web) -> Outcome {
     let listen = SocketAddr::new(args.listen, args.port);
     let server = Server::bind(Options {
         folder: folder.clone(),
+        store: store::place(None),
         document,
         listen,
         hosts: args.hosts.clone(),

@@ -129,6 +129,12 @@ mod tests {
                 backlog_bytes: 2,
                 probability: 0.1,
             },
+            Event::RuleSampled {
+                element,
+                rule: 1,
+                packets: u64::MAX,
+                dropped: 3,
+            },
             Event::ProbeRtt {
                 probe: queue,
                 rtt: Duration::from_nanos(1),

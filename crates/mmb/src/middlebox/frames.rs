@@ -29,7 +29,7 @@ impl Middlebox {
         let matched = rules.filter(|(_, rule)| matches(rule));
         let matched: Vec<u32> = matched.map(|(number, _)| number).collect();
         for rule in &matched {
-            let [packets, counted] = &mut self.counted[*rule as usize];
+            let [packets, counted, _] = &mut self.counted[*rule as usize];
             *packets += 1;
             *counted += bytes as u64;
         }

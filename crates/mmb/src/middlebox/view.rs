@@ -52,6 +52,15 @@ pub struct RuleCounters {
     pub bytes: u64,
 }
 
+/// What a rule did to packets of IP and other frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RuleHits {
+    /// Packets to which it applied.
+    pub packets: u64,
+    /// Of these, dropped by it: not by a rule before it, and not what one before it accepted.
+    pub dropped: u64,
+}
+
 /// What a box reports of a table of its classifier.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableView {
@@ -85,11 +94,19 @@ pub struct ConnectionView {
 impl Middlebox {
     /// The rules and what they counted, in their order.
     pub fn rules(&self) -> impl ExactSizeIterator<Item = (&Rule, RuleCounters)> {
-        let counted = self.counted.iter().map(|[packets, bytes]| RuleCounters {
+        let counted = self.counted.iter().map(|[packets, bytes, _]| RuleCounters {
             packets: *packets,
             bytes: *bytes,
         });
         self.rules.iter().zip(counted)
+    }
+
+    /// What each rule did, in their order.
+    pub fn hits(&self) -> impl ExactSizeIterator<Item = RuleHits> {
+        self.counted.iter().map(|[packets, _, dropped]| RuleHits {
+            packets: *packets,
+            dropped: *dropped,
+        })
     }
 
     /// What it counted.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use narrows_core::{Event, EventSink};
+use narrows_core::{EntityId, Event, EventSink};
 use narrows_scenario::{NamedElement, Plan};
 use narrows_units::{Duration, Instant};
 
@@ -12,13 +12,16 @@ use crate::facts::RateSteps;
 
 /// Reduces the events of a run that goes on to values over stretches of it, which need not be
 /// of one length. The values are those of the run's [`Series`](crate::Series), by the same
-/// names; an element with a rate also has its `load`. What was given is forgotten, so memory does not grow with the run.
+/// names; an element with a rate also has its `load`, and a box what its rules applied to since the
+/// start, `rule_1_packets`, and what of it they dropped, `rule_1_dropped`. What was given is forgotten, so memory does not grow with the run.
 pub struct Cut {
     reducer: Reducer,
     /// Names of the flows, in the plan's order.
     flows: Vec<String>,
     /// The rates of elements that have one, by their full names.
     rates: BTreeMap<String, RateSteps>,
+    /// What rules of boxes did, as last sampled over the present stretch.
+    rules: BTreeMap<(EntityId, u32), [u64; 2]>,
     last: Instant,
 }
 
@@ -55,6 +58,7 @@ impl Cut {
         let flows = plan.flows.iter().map(|flow| format!("flow/{}", flow.name));
         Self {
             rates: rates(plan),
+            rules: BTreeMap::new(),
             reducer: Reducer::new(plan, setup),
             flows: flows.collect(),
             last: Instant::ZERO,
@@ -124,12 +128,39 @@ impl Cut {
                 None => all.push(EntityValues { entity, values }),
             }
         }
+        self.add_rules(&mut all);
         all
+    }
+
+    /// Adds what rules did, as it was last sampled over the stretch.
+    fn add_rules(&mut self, all: &mut Vec<EntityValues>) {
+        for ((entity, rule), [packets, dropped]) in std::mem::take(&mut self.rules) {
+            let entity = self.reducer.name(entity);
+            let at = all.iter().position(|of| of.entity == entity);
+            let at = at.unwrap_or_else(|| {
+                let values = Vec::new();
+                all.push(EntityValues { entity, values });
+                all.len() - 1
+            });
+            all[at].values.extend([
+                (format!("rule_{rule}_packets"), packets as f64),
+                (format!("rule_{rule}_dropped"), dropped as f64),
+            ]);
+        }
     }
 }
 
 impl EventSink for Cut {
     fn record(&mut self, now: Instant, event: Event<'_>) {
+        if let Event::RuleSampled {
+            element,
+            rule,
+            packets,
+            dropped,
+        } = event
+        {
+            self.rules.insert((element, rule), [packets, dropped]);
+        }
         self.reducer.record(now, event);
     }
 }

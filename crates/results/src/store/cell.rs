@@ -10,13 +10,15 @@ use serde::{Deserialize, Serialize};
 
 use super::{Key, Taken};
 use crate::Error;
-use crate::folder::{FileRecord, Folder, RunRecord, Whole, digest};
+use crate::folder::{FileRecord, Folder, RunRecord, RunResult, Whole, digest};
+use crate::series::Series;
 use crate::summary::RunSummary;
 
 /// What describes a cell in its folder.
 const CELL: &str = "cell.json";
 const RECORD: &str = "run.json";
 const SUMMARY: &str = "summary.json";
+const SERIES: &str = "series.csv.gz";
 
 /// Bytes that a file may have which is read into memory as a whole: far more than any has (our
 /// choice).
@@ -275,12 +277,50 @@ pub(super) struct Outline {
 /// The outline of the cell in `dir`, which is called `name`.
 pub(super) fn outline(dir: &Path, name: &str) -> Result<Outline, String> {
     let cell = described(dir, name)?;
-    let used = fs::symlink_metadata(dir.join(CELL))
-        .and_then(|m| m.modified())
-        .ok();
     Ok(Outline {
         bytes: cell.files.iter().map(|file| file.bytes).sum(),
         key: cell.key,
-        used,
+        used: used_at(dir),
+    })
+}
+
+/// When the cell in `dir` was written or taken last; `None` if there is none.
+pub(super) fn used_at(dir: &Path) -> Option<SystemTime> {
+    let facts = fs::symlink_metadata(dir.join(CELL)).ok()?;
+    facts.modified().ok()
+}
+
+/// Reads the run of the cell in `dir`, which is called `name`, with its series if it has them:
+/// every file that is read is held against its digest, and nothing is written.
+pub(super) fn open(dir: &Path, name: &str) -> Result<RunResult, String> {
+    let cell = described(dir, name)?;
+    let file_named = |name: &str| cell.files.iter().find(|file| file.name == name);
+    let content = |name: &str| {
+        let mut content = Vec::new();
+        match file_named(name) {
+            Some(file) if file.bytes > MOST_IN_MEMORY => Err(format!("{name} is too large")),
+            Some(file) => match pass(dir, file, &mut content) {
+                Err(Failed::Damaged(why)) => Err(why),
+                // A vector takes everything.
+                Ok(()) | Err(Failed::Write(_)) => Ok(Some(content)),
+            },
+            None => Ok(None),
+        }
+    };
+    let (record, summary) = (content(RECORD)?, content(SUMMARY)?);
+    let run = read(
+        &cell,
+        &record.unwrap_or_default(),
+        &summary.unwrap_or_default(),
+    )?;
+    let series = match content(SERIES)? {
+        Some(gz) => Series::from_csv_gz(&gz).map_err(|why| format!("{SERIES}: {why}"))?,
+        None => Series::default(),
+    };
+    Ok(RunResult {
+        dir: None,
+        record: run.record,
+        summary: run.summary,
+        series,
     })
 }

@@ -280,6 +280,19 @@ impl Store {
         cell::wall_s(&self.place(&found.name), &found.name)
     }
 
+    /// The run of the cell called `name`, with its series if it has them. Nothing is written, not
+    /// even that it was used.
+    ///
+    /// # Errors
+    /// What is wrong with it, in words; that there is none of that name, among other things.
+    pub fn read(&self, name: &str) -> Result<RunResult, String> {
+        let is_name = name.len() == 64 && name.bytes().all(|b| b.is_ascii_hexdigit());
+        match is_name {
+            true => cell::open(&self.place(name), name),
+            false => Err("no cell is called so".to_owned()),
+        }
+    }
+
     /// What is said of a cell that was found damaged.
     pub fn damage_in_words(&self, key: &Key, why: &str) -> String {
         let place = self.place(&key.name());

@@ -115,6 +115,36 @@ impl Store {
         Ok(survey)
     }
 
+    /// The cells that were written or taken last, at most `most` of them, the newest first; and how
+    /// many there are in all. Only of these is anything read.
+    ///
+    /// # Errors
+    /// When its folders cannot be read.
+    pub fn newest(&self, most: usize) -> Result<(Vec<Found>, usize), Error> {
+        let mut known = Vec::new();
+        for shelf in entries(&self.dir.join(LAYOUT))? {
+            if matches!(name_of(&shelf).as_str(), BEGUN | DAMAGED) || !shelf.is_dir() {
+                continue;
+            }
+            let used = |dir: PathBuf| Some((cell::used_at(&dir)?, dir));
+            known.extend(entries(&shelf)?.into_iter().filter_map(used));
+        }
+        known.sort_by(|a, b| b.cmp(a));
+        let all = known.len();
+        let found = |(used, dir): (SystemTime, PathBuf)| {
+            let name = name_of(&dir);
+            let outline = cell::outline(&dir, &name).ok()?;
+            Some(Found {
+                name,
+                key: outline.key,
+                bytes: outline.bytes,
+                used,
+            })
+        };
+        let found = known.into_iter().filter_map(found).take(most);
+        Ok((found.collect(), all))
+    }
+
     /// Removes what is of no use to anyone, and what `unneeded` says.
     ///
     /// # Errors

@@ -404,6 +404,31 @@ fn age(path: &Path, hours: u64) {
 }
 
 #[test]
+fn the_newest_cells_are_found_and_a_run_is_read_without_being_used() {
+    let (_dir, store) = new_store();
+    let keys: Vec<Key> = (1..=4).map(|seed| key(&store, seed)).collect();
+    for (key, hours) in keys.iter().zip([3, 1, 4, 2]) {
+        kept(&store, key, 5);
+        age(&store.place(&key.name()).join("cell.json"), hours);
+    }
+    let seeds = |most| {
+        let (found, all) = store.newest(most).unwrap();
+        let seeds = found.iter().map(|found| found.key.seed);
+        (seeds.collect::<Vec<_>>(), all)
+    };
+    assert_eq!(seeds(3), (vec![2, 4, 1], 4));
+    let run = store.read(&keys[0].name()).unwrap();
+    assert_eq!(run.record.seeds, [1]);
+    assert_eq!(run.series.tracks[0].value.len(), 5);
+    assert_eq!(seeds(9), (vec![2, 4, 1, 3], 4));
+    narrows_files::write(store.place(&keys[1].name()).join("series.csv.gz"), "").unwrap();
+    assert!(store.read(&keys[1].name()).is_err());
+    for odd in ["", "..", &"ü".repeat(32), &"0".repeat(64)] {
+        assert!(store.read(odd).is_err(), "{odd}");
+    }
+}
+
+#[test]
 fn a_survey_tells_sound_cells_from_damaged_ones_and_what_is_begun() {
     let (_dir, store) = new_store();
     let keys: Vec<Key> = (1..=3).map(|seed| key(&store, seed)).collect();

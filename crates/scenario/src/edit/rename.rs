@@ -1,6 +1,6 @@
 //! Another name for a table, and wherever it is named.
 
-use toml_edit::{DocumentMut, Item, Table, Value};
+use toml_edit::{DocumentMut, Item, Key, Table, Value};
 
 use super::{EditError, is_end, missing, position, scenario, set, tables};
 use crate::names::is_name;
@@ -12,6 +12,9 @@ const NO_HOSTS: &str = "change";
 
 /// What calls the things of a kind by their names alone: the kind, and the keys.
 const NAMED: [(&str, &str); 2] = [("flow", "flows"), ("proxy", "via")];
+
+/// The table of a campaign whose keys are full names of what its axes change.
+const SET: &str = "set";
 
 /// Renames.
 pub(super) fn rename(
@@ -77,6 +80,9 @@ impl Follow<'_> {
     fn table(&mut self, table: &mut Table, of: &str) {
         // An end of a link that is a node may be named as an element, its port.
         let node = self.is_host && of == "link" && is_here(table, self.name);
+        if of == SET {
+            self.keys(table);
+        }
         for (key, item) in table.iter_mut() {
             let key = key.get();
             match item {
@@ -92,6 +98,28 @@ impl Follow<'_> {
                 Item::None => {}
             }
         }
+    }
+
+    /// The keys of a table whose keys are full names: the others, their order and what stands
+    /// around them stay.
+    fn keys(&self, table: &mut Table) {
+        let names: Vec<String> = table.iter().map(|(name, _)| name.to_owned()).collect();
+        for name in names {
+            let Some((key, item)) = table.remove_entry(&name) else {
+                continue;
+            };
+            let new = self.port_of_key(&name).or_else(|| self.in_words(&name));
+            let key = match new.filter(|new| *new != name) {
+                Some(new) => Key::new(new).with_leaf_decor(key.leaf_decor().clone()),
+                None => key,
+            };
+            table.insert_formatted(&key, item);
+        }
+    }
+
+    fn port_of_key(&self, key: &str) -> Option<String> {
+        let port = self.is_node.then(|| self.port_by_full_name(key));
+        port.flatten()
     }
 
     fn value(&self, value: &mut Value, key: &str, of: &str) {

@@ -206,6 +206,33 @@ fn renamed_hosts_links_and_flows_of_the_catalogue_are_still_scenarios() {
 }
 
 #[test]
+fn what_a_campaign_sets_follows_a_rename_in_its_order_and_with_its_comments() {
+    let text = r#"[set]
+# The rate.
+"link/access/up/b" = "rate {rate}" # as it is
+'link/accessible/up/b' = "rate 1Mbit"
+duration = "1s"
+"flow/access/cc" = "{cc}"
+[axis]
+rate = ["link/access"]
+[scenario]
+[[scenario.link]]
+name = "access"
+"#;
+    let rename = Edit::Rename {
+        table: "link".to_owned(),
+        name: "access".to_owned(),
+        to: "home".to_owned(),
+    };
+    let renamed = edited(text, &[rename]).expect("renamed");
+    let expected = text
+        .replace("\"link/access/up/b\"", "\"link/home/up/b\"")
+        .replace("[\"link/access\"]", "[\"link/home\"]")
+        .replace("name = \"access\"", "name = \"home\"");
+    assert_eq!(renamed, expected);
+}
+
+#[test]
 fn what_is_wild_is_refused_and_never_panics() {
     let wild = "\"\\\u{0}\n[[x]]";
     for edits in [

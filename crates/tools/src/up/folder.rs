@@ -142,8 +142,8 @@ impl Found {
     }
 }
 
-/// The topologies of this user, by name.
-pub(super) fn all() -> Vec<Found> {
+/// The topologies of this user, by name, without what passed.
+pub fn all() -> Vec<Found> {
     named_folders().into_iter().map(Found::of).collect()
 }
 

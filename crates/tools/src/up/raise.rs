@@ -175,6 +175,8 @@ fn build(options: &UpOptions, name: &str, full_names: &[String]) -> Result<Optio
         name: name.to_owned(),
         run: run.to_string(),
         scenario: options.scenario.clone(),
+        // It may be gone; then nobody finds the file by it.
+        folder: std::env::current_dir().unwrap_or_default(),
         seed: plan.seed,
         hosts: host_records(plan, full_names, &namespaces),
         links: record::links(plan, ends),

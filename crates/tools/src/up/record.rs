@@ -1,6 +1,7 @@
 //! What is written down of a topology.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::path::PathBuf;
 
 use narrows_scenario::{NamedElement, Plan};
 use serde::{Deserialize, Serialize};
@@ -23,6 +24,9 @@ pub struct Record {
     pub run: String,
     /// The file or the entry of the catalogue that it is of.
     pub scenario: String,
+    /// The folder in which that was typed, below which a relative path of a file is.
+    #[serde(default)]
+    pub folder: PathBuf,
     /// The seed of its elements' randomness.
     pub seed: u64,
     /// Its hosts and routers.

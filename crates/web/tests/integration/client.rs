@@ -57,7 +57,11 @@ impl Lab {
     pub fn with(fill: impl FnOnce(&Path)) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         fill(folder.path());
-        let server = Server::bind(Options::of_folder(folder.path())).expect("it listens");
+        let server = Server::bind(Options {
+            store: Some(folder.path().join(".cells")),
+            ..Options::of_folder(folder.path())
+        });
+        let server = server.expect("it listens");
         let (address, token) = (server.address(), server.token().to_owned());
         let end = Arc::new(AtomicBool::new(false));
         let ends = Arc::clone(&end);
