@@ -74,7 +74,8 @@ export class Editor {
         lineNumbers(), lintGutter(), history({ newGroupDelay: 400 }), drawSelection(), highlightActiveLine(), highlightActiveLineGutter(),
         bracketMatching(), closeBrackets(), highlightSelectionMatches(), search(), StreamLanguage.define(toml),
         syntaxHighlighting(colours), looks, EditorView.lineWrapping,
-        EditorView.contentAttributes.of({ "aria-label": "Text of the document" }),
+        // What can be edited comes in the order of Tab without the number; that what scrolls has it, tools see by it alone.
+        EditorView.contentAttributes.of({ "aria-label": "Text of the document", tabindex: "0" }),
         autocompletion({ override: [(context: CompletionContext) => complete(context, this.document)], icons: false }),
         invertedEffects.of((transaction) => transaction.effects.filter((effect) => effect.is(moved))
           .map((effect) => moved.of({ to: effect.value.from, from: effect.value.to }))),

@@ -19,6 +19,8 @@ const QUANTITIES: Quantity[] = [
 ];
 /** Milliseconds between two pictures while a run goes; most of what a page costs is painting. */
 export const PICTURE = 330;
+/** The same of a run so long that in less time no line grows by a pixel. */
+const STILL = 1000;
 /** Dashes of flows, as the report pages have them. */
 const DASHES: number[][] = [[], [5, 2], [1.5, 1.5], [6, 2, 1.5, 2], [9, 3], [3, 3], [9, 2, 3, 2], [1, 3]];
 const FLOWS = 8;
@@ -38,6 +40,8 @@ export class Plots {
   private known = 0;
   private timer = 0;
   private last = 0;
+  /** How far the run was in the last picture. */
+  private drawn = 0;
   private duration: number | null = null;
   private changes: number[] = [];
   private zoomed = false;
@@ -121,11 +125,22 @@ export class Plots {
   private later(): void {
     for (const plot of this.plots) plot.stale = true;
     if (this.timer) return;
-    this.timer = window.setTimeout(() => { this.timer = 0; requestAnimationFrame(() => this.draw()); }, Math.max(0, PICTURE - (performance.now() - this.last)));
+    this.timer = window.setTimeout(() => { this.timer = 0; requestAnimationFrame(() => this.draw()); }, Math.max(0, this.wait() - (performance.now() - this.last)));
+  }
+
+  /** Milliseconds from the last picture until there is a pixel more to see, between the two above. */
+  private wait(): number {
+    const plot = this.plots.find(({ visible, plot: drawn }) => visible && drawn)?.plot;
+    const { min, max } = plot?.scales["x"] ?? {};
+    const now = this.series.times[this.series.times.length - 1];
+    if (!plot || typeof min !== "number" || typeof max !== "number" || now === undefined) return PICTURE;
+    const speed = (now - this.drawn) / (performance.now() - this.last);
+    return speed > 0 ? Math.min(STILL, Math.max(PICTURE, (max - min) / plot.width / speed)) : PICTURE;
   }
 
   private draw(): void {
     this.last = performance.now();
+    this.drawn = this.series.times[this.series.times.length - 1] ?? 0;
     if (document.hidden) return;
     for (const plot of this.plots) {
       if (!plot.visible || !plot.stale || !plot.plot) continue;
