@@ -89,7 +89,8 @@ impl MmbSpec {
 
     /// Whether `words` begin a command, as a change of a box does.
     pub fn is_command(words: &str) -> bool {
-        let first = words.split_whitespace().next();
+        let between = |c: char| c.is_whitespace() || c == ';';
+        let first = words.split(between).find(|word| !word.is_empty());
         first.is_some_and(|first| Command::STARTS.contains(&first))
     }
 

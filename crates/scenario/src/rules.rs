@@ -109,7 +109,7 @@ to = "add all accept"
         };
         assert_eq!((fw.name.as_str(), fw.source), ("link/a/fw", "ready"));
         let times: Vec<_> = fw.times.iter().map(|t| (t.from_s, t.all)).collect();
-        assert_eq!(times, [(0.0, 1), (1.0, 2), (2.0, 0)]);
-        assert_eq!(fw.times[1].rules[1], "add all accept");
+        assert_eq!(times, [(0.0, 2), (1.0, 3), (2.0, 0)]);
+        assert_eq!(fw.times[1].rules[2], "add all accept");
     }
 }
