@@ -390,9 +390,9 @@ mod tests {
         else {
             panic!("the beginning and three changes")
         };
-        assert_eq!((begin.all, begin.first.len()), (1, 1));
+        assert_eq!((begin.all, begin.first.len()), (2, 1));
         assert_eq!(refused, begin);
-        assert_eq!((more.all, &more.first), (2, &begin.first));
+        assert_eq!((more.all, &more.first), (3, &begin.first));
         assert_eq!(flushed.first, ["add all accept"]);
     }
 
