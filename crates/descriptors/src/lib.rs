@@ -30,6 +30,7 @@
 
 mod clab;
 mod compose;
+mod left_out;
 mod mininet;
 mod nemo;
 mod outline;

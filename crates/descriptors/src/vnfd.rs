@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use narrows_scenario::Plan;
 
+use crate::left_out;
 use crate::nemo::Flat;
 use crate::outline::Outline;
 use crate::quote::{comment, string};
@@ -67,6 +68,10 @@ pub(crate) fn of_service(service: &Flat, osm: bool) -> Written {
             vnfd.lost.push(lost(vnfc.vnfd.clone(), why));
         }
     }
+    for (of, key) in service.properties() {
+        let why = "a property of the intents, for which a descriptor has no place";
+        vnfd.lost.push(lost(format!("{of}/{key}"), why));
+    }
     vnfd.written(osm)
 }
 
@@ -97,16 +102,23 @@ pub(crate) fn of_plan(plan: &Plan, osm: bool) -> Written {
             }
         }
     }
-    let tables: toml::Table = outline.rest.text.parse().unwrap_or_default();
-    for (key, value) in &tables {
-        let count = value
-            .as_array()
-            .filter(|list| list.iter().all(toml::Value::is_table));
-        let why = match count {
-            Some(list) => format!(
-                "{} of it: a descriptor says what there is, not what it does",
-                list.len()
-            ),
+    for node in &outline.nodes {
+        let keys = ["is", "ipv4", "ipv6"];
+        let why = "a descriptor has neither addresses nor what a node shares";
+        vnfd.lost.extend(left_out::of_node(node, &keys, why));
+    }
+    for link in &outline.links {
+        let said = [("mtu", link.mtu.is_some()), ("datapath", link.kernel)];
+        for (key, _) in said.into_iter().filter(|(_, said)| *said) {
+            let what = format!("link/{}/{key}", link.name);
+            vnfd.lost.push(lost(what, "a descriptor's links have none"));
+        }
+    }
+    for (key, value) in &left_out::tables(&outline) {
+        let why = match left_out::count(value) {
+            Some(count) => {
+                format!("{count} of it: a descriptor says what there is, not what it does")
+            }
             None => "a descriptor says what there is, not what it does".to_owned(),
         };
         vnfd.lost.push(lost(key.clone(), why));

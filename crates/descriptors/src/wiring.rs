@@ -14,6 +14,8 @@ use std::net::Ipv4Addr;
 use narrows_path::routes::{Routes, shortest};
 use narrows_scenario::{IpVersion, NamedElement, Plan};
 
+use crate::left_out;
+use crate::outline::Outline;
 use crate::quote::plain_name;
 use crate::tc;
 use crate::{Lost, lost};
@@ -25,6 +27,9 @@ const LONGEST: usize = 40;
 /// Hosts to which every node has a route (our choice): routes from all to all are as many as the
 /// square of the hosts.
 const MOST_ROUTED: usize = 256;
+
+/// Why what a scenario says of IPv6 is lost.
+const ONLY_IPV4: &str = "only IPv4 addresses and routes are set";
 
 /// A node with its own network.
 #[derive(Clone, Debug)]
@@ -395,8 +400,13 @@ impl Wiring {
             .map(|flow| flow.ip)
             .chain(plan.apps.iter().map(|app| app.ip));
         if six.into_iter().any(|ip| ip == IpVersion::V6) {
-            add("IPv6".to_owned(), "only IPv4 addresses and routes are set");
+            add("IPv6".to_owned(), ONLY_IPV4);
         }
+        for node in Outline::of(plan).nodes {
+            self.lost
+                .extend(left_out::of_node(&node, &["ipv6"], ONLY_IPV4));
+        }
+        self.lost.extend(left_out::of_runs(plan));
     }
 
     /// The wires that end at a node, each with the side that does.

@@ -195,14 +195,64 @@ pub(super) fn wrong(source: &Source<'_>, key: &str, node: &Node, allowed: &str) 
 /// The words of `node`.
 ///
 /// # Errors
-/// If it is a list or a map.
+/// If it is a list or a map, or has an environment variable in it.
 pub(super) fn text(source: &Source<'_>, key: &str, node: &Node) -> Result<Text, Refusal> {
+    let words = literal(source, key, node)?;
+    without_variables(source, key, &words)?;
+    Ok(words)
+}
+
+/// The words of `node`, in which `$` stands for itself.
+///
+/// # Errors
+/// If it is a list or a map.
+pub(super) fn literal(source: &Source<'_>, key: &str, node: &Node) -> Result<Text, Refusal> {
     match node.text() {
         Some(text) => Ok(Text {
             text: text.to_owned(),
             at: source.word(node.at),
         }),
         None => Err(wrong(source, key, node, "words")),
+    }
+}
+
+/// Refuses words in which containerlab would put the value of an environment variable: what is
+/// read is the file alone, and is to be the same everywhere.
+pub(super) fn without_variables(
+    source: &Source<'_>,
+    key: &str,
+    words: &Text,
+) -> Result<(), Refusal> {
+    let Some(variable) = variable(&words.text) else {
+        return Ok(());
+    };
+    let at = words.at.start..source.text.len();
+    let found = format!("the environment variable {}", quoted(variable));
+    let allowed = "the value itself: variables are not replaced";
+    let refusal = source.refuse(source.find(variable, at), key, found, allowed);
+    let help = "write its value, or have a program such as envsubst write the file with it first";
+    Err(refusal.with_help(help))
+}
+
+/// The first environment variable in `text`, as containerlab finds it
+/// (<https://github.com/a8m/envsubst>): `$NAME` or `${NAME…}`; `$$` is a `$`.
+pub(super) fn variable(text: &str) -> Option<&str> {
+    let begins_name = |c: char| c.is_ascii_alphabetic() || c == '_';
+    let mut rest = text;
+    loop {
+        rest = &rest[rest.find('$')?..];
+        let behind = &rest[1..];
+        if let Some(braced) = behind.strip_prefix('{') {
+            let end = braced.find('}').filter(|_| braced.starts_with(begins_name));
+            if let Some(end) = end {
+                return Some(&rest[..end + 3]);
+            }
+        } else if behind.starts_with(begins_name) {
+            let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+            let end = behind.find(|c| !is_part(c)).unwrap_or(behind.len());
+            return Some(&rest[..end + 1]);
+        }
+        rest = behind.strip_prefix('$').unwrap_or(behind);
     }
 }
 
@@ -240,4 +290,27 @@ pub(super) fn elements(
         all.extend(parts.filter(|part| !part.is_empty()).map(str::to_owned));
     }
     Ok((all, start..end))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::variable;
+
+    #[test]
+    fn variables_are_found_as_containerlab_finds_them() {
+        for (text, found) in [
+            ("lab", None),
+            ("${LAB}", Some("${LAB}")),
+            ("rate ${RATE:=20Mbit} queue", Some("${RATE:=20Mbit}")),
+            ("a-$N1-b", Some("$N1")),
+            ("$", None),
+            ("5$ $1 ${} ${1}", None),
+            ("$$HOME", None),
+            ("$$$HOME", Some("$HOME")),
+            ("${OPEN", None),
+            ("$é$X", Some("$X")),
+        ] {
+            assert_eq!(variable(text), found, "{text}");
+        }
+    }
 }

@@ -6,7 +6,7 @@ use narrows_scenario::{Refusal, is_name, nearest};
 use narrows_yaml::{Bounds, Node as Yaml, Value, quoted};
 
 use super::KINDS;
-use super::fields::{Fields, Kept, elements, text, wrong};
+use super::fields::{Fields, Kept, elements, literal, text, variable, without_variables, wrong};
 use crate::outline::{Link, Node, Outline, Rest, Text};
 use crate::source::Source;
 
@@ -30,6 +30,8 @@ const OF_LINKS: [&str; 4] = ["name", "up", "down", "datapath"];
 struct Reader<'s, 't> {
     source: &'s Source<'t>,
     kept: Kept,
+    /// Of environment variables in the scenario, a sentence each.
+    variables: Vec<String>,
     outline: Outline,
     /// Nodes by the names of the topology, as places in the outline.
     nodes: BTreeMap<String, usize>,
@@ -50,6 +52,7 @@ pub(crate) fn read(source: &Source<'_>) -> Result<(Outline, Vec<String>), Refusa
     let mut reader = Reader {
         source,
         kept: Kept::default(),
+        variables: Vec::new(),
         outline: Outline::default(),
         nodes: BTreeMap::new(),
         taken: BTreeSet::new(),
@@ -67,7 +70,9 @@ pub(crate) fn read(source: &Source<'_>) -> Result<(Outline, Vec<String>), Refusa
     reader.rest(&topology)?;
     reader.nodes(&topology)?;
     reader.links(&topology)?;
-    Ok((reader.outline, reader.kept.into_notes()))
+    let mut notes = reader.kept.into_notes();
+    notes.append(&mut reader.variables);
+    Ok((reader.outline, notes))
 }
 
 /// What a node says itself or takes from its group, its kind or the defaults.
@@ -92,8 +97,19 @@ impl Reader<'_, '_> {
         let known: Vec<_> = ["scenario"].into_iter().chain(OF_NODES).collect();
         let own = labels.own(source, &mut self.kept, &known, "defaults/labels")?;
         if let Some(node) = own.get("scenario") {
-            let text = text(source, "topology/defaults/labels/narrows/scenario", node)?;
+            let text = literal(source, "topology/defaults/labels/narrows/scenario", node)?;
             let lines = source.lines_of(&text.text, text.at.start);
+            // A command of the scenario may have one of its own shell.
+            for (line, at) in text.text.lines().zip(&lines) {
+                if let Some(variable) = variable(line) {
+                    self.variables.push(format!(
+                        "{} in the label narrows/scenario (line {}) stays as it is, where containerlab \
+                         would put the value of an environment variable",
+                        quoted(variable),
+                        source.line_of(*at)
+                    ));
+                }
+            }
             self.outline.rest = Rest {
                 text: text.text,
                 lines,
@@ -124,6 +140,11 @@ impl Reader<'_, '_> {
         let mut names: BTreeMap<String, usize> = BTreeMap::new();
         for (key, node) in nodes.entries() {
             let path = format!("topology/nodes/{}", key.name);
+            let name = Text {
+                text: key.name.to_string(),
+                at: source.word(key.at),
+            };
+            without_variables(source, &path, &name)?;
             let own = Fields::of(source, &path, node)?;
             own.note_others(&mut self.kept, &of, "nodes");
             let part = |of: &Option<Fields<'_>>, name: Option<&str>| match (of, name) {
@@ -195,8 +216,11 @@ impl Reader<'_, '_> {
                 false => &mut self.kept,
             };
             for (name, node) in labels.own(source, kept, &known, "labels")? {
-                let value = text(source, &labels.full(name), node)?;
-                own.entry(name).or_insert(value);
+                // That is read with the other tables of the scenario.
+                if name != "scenario" {
+                    let value = text(source, &labels.full(name), node)?;
+                    own.entry(name).or_insert(value);
+                }
             }
         }
         let name = own.remove("name").unwrap_or_else(|| Text {

@@ -34,6 +34,27 @@ pub struct Flat {
     pub(crate) properties: Properties,
 }
 
+impl Flat {
+    /// Its properties, and those of its leaves and of the connections between them: of what, and
+    /// the key.
+    pub(crate) fn properties(&self) -> Vec<(&str, &str)> {
+        let own = (self.name.as_str(), &self.properties);
+        let leaves = (self.vnfcs.iter())
+            .filter(|leaf| leaf.name != self.name)
+            .map(|leaf| (leaf.name.as_str(), &leaf.properties));
+        let links = self.links.iter().flat_map(|link| {
+            let made_of = link.made_of.iter();
+            made_of.map(|(part, _)| (link.name.as_str(), &part.properties))
+        });
+        let all = std::iter::once(own).chain(leaves).chain(links);
+        let mut all: Vec<_> = all
+            .flat_map(|(of, keys)| keys.keys().map(move |key| (of, key.as_str())))
+            .collect();
+        all.dedup();
+        all
+    }
+}
+
 /// A leaf of a service.
 #[derive(Clone, Debug)]
 pub struct Vnfc {

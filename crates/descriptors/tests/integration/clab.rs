@@ -108,6 +108,62 @@ fn what_has_no_counterpart_is_named_with_its_line() {
 }
 
 #[test]
+fn an_environment_variable_is_refused_where_it_would_be_read() {
+    let text = "name: two
+topology:
+  nodes:
+    a: {kind: linux, image: \"${IMAGE:=alpine}\"}
+    b: {kind: linux}
+  links:
+    - endpoints: [\"a:eth1\", \"b:eth1\"]
+      vars: {narrows/up: \"rate 20Mbit queue pfifo\"}
+";
+    // What is left out is not read.
+    assert!(clab(text).notes.join("\n").contains("`image` of nodes"));
+    for (from, to, place, named) in [
+        ("name: two", "name: lab-$USER", ":1:11:", "`$USER`"),
+        ("a: {kind", "${A}: {kind", ":4:5:", "`${A}`"),
+        (
+            "b: {kind: linux",
+            "b: {kind: \"${KIND}\"",
+            ":5:",
+            "`${KIND}`",
+        ),
+        ("b:eth1", "b:${IF}", ":7:", "`${IF}`"),
+        (
+            "rate 20Mbit",
+            "rate ${RATE:=20Mbit}",
+            ":8:",
+            "`${RATE:=20Mbit}`",
+        ),
+    ] {
+        let said = no_clab(&text.replacen(from, to, 1));
+        assert!(said.contains(place) && said.contains(named), "{said}");
+        assert!(said.contains("environment variable"), "{said}");
+    }
+}
+
+#[test]
+fn a_command_of_the_scenario_keeps_its_variables_and_a_note_says_so() {
+    let text = LAB.replace(
+        "        [[flow]]",
+        "        [[command]]
+        name = \"say\"
+        host = \"client\"
+        run = [\"sh\", \"-c\", \"echo $HOME\"]
+
+        [[flow]]",
+    );
+    let imported = clab(&text);
+    assert_eq!(imported.plan.commands[0].run[2], "echo $HOME");
+    let notes = imported.notes.join("\n");
+    assert!(
+        notes.contains("`$HOME` in the label narrows/scenario (line 14) stays as it is"),
+        "{notes}"
+    );
+}
+
+#[test]
 fn anchors_and_merged_maps_are_followed() {
     let text = "topology:
   nodes:

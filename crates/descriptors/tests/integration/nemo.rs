@@ -25,6 +25,35 @@ fn flat(text: &str) -> Flat {
     all.remove(0)
 }
 
+#[test]
+fn a_descriptor_of_intents_names_every_property_that_it_has_not() {
+    let text = TWO
+        .replace(
+            "Node a Type left",
+            "Node a Type left Property ipv4: \"10.1.0.1\"",
+        )
+        .replace(
+            "a.data, b.in",
+            "a.data, b.in Property narrows-up: \"tap mid\", mtu: 1400",
+        )
+        .replace(
+            "Node video Type both",
+            "Node video Type both Property narrows-name: film",
+        );
+    let lost = export_service(&flat(&text), true).lost;
+    for what in [
+        "video/narrows-name",
+        "a/ipv4",
+        "data/mtu",
+        "data/narrows-up",
+    ] {
+        assert!(
+            lost.iter().any(|lost| lost.what == what),
+            "{what}: {lost:?}"
+        );
+    }
+}
+
 /// Each link as `a.port-b.port`.
 fn links(flat: &Flat) -> Vec<String> {
     let end = |(vnfc, port): (usize, usize)| {

@@ -5,6 +5,7 @@ use std::process::Command;
 use narrows_descriptors::{Target, export, export_script};
 use narrows_yaml::{Bounds, Node, Value};
 
+use crate::catalogue::unnamed;
 use crate::plan;
 
 const LAB: &str = r#"
@@ -86,7 +87,10 @@ fn a_script_has_a_namespace_for_each_host_and_each_element() {
     let line = "# The kernel on which this was written has no dualpi2.\n";
     assert!(here.contains(line) && !text.contains(line), "{here}");
     let lost: Vec<_> = written.lost.iter().map(|lost| lost.what.as_str()).collect();
-    assert_eq!(lost, ["tap/mid", "link/core/down/police", "flow/up"]);
+    assert_eq!(
+        lost,
+        ["tap/mid", "link/core/down/police", "flow/up", "duration"]
+    );
 }
 
 #[test]
@@ -135,6 +139,77 @@ fn a_topology_has_the_keys_that_containerlab_s_schema_knows() {
             assert!(label.text().is_some());
         }
     }
+}
+
+/// A scenario in which every key is said that is no traffic's.
+const WHOLE: &str = r#"
+version = 1
+name = "whole"
+title = "A title"
+about = "What it is about"
+source = "A paper"
+duration = "20s"
+measure = "5s..15s"
+seed = 7
+sample_interval = "20ms"
+expected = ["idle-bottleneck"]
+[host_model]
+tick = "4ms"
+[[window]]
+name = "late"
+over = "10s..15s"
+[[host]]
+name = "client"
+ipv4 = "10.1.0.1"
+ipv6 = "fd01::1"
+[[link]]
+name = "access"
+ends = ["client", "server"]
+mtu = 1400
+datapath = "kernel"
+up = ["bottleneck: rate 50Mbit queue pfifo"]
+[[flow]]
+name = "up"
+from = "client"
+to = "server"
+cc = "cubic"
+"#;
+
+#[test]
+fn every_key_that_a_format_loses_is_named() {
+    let plan = plan(WHOLE);
+    let said: toml::Table = plan.to_toml().parse().expect("TOML");
+    for key in ["title", "seed", "sample_interval", "expected", "window"] {
+        assert!(said.contains_key(key), "{key}: {}", plan.to_toml());
+    }
+    for target in [
+        Target::Containerlab,
+        Target::Shell,
+        Target::Compose,
+        Target::Mininet,
+        Target::Sol006,
+        Target::Osm,
+    ] {
+        let written = export(&plan, target);
+        let none = Vec::<String>::new();
+        assert_eq!(unnamed(&plan, &written), none, "{target:?}");
+        let lost: Vec<_> = written.lost.iter().map(|lost| lost.what.as_str()).collect();
+        let of_network: &[&str] = match target {
+            Target::Sol006 | Target::Osm => &[
+                "host/client/ipv4",
+                "host/client/ipv6",
+                "link/access/mtu",
+                "link/access/datapath",
+                "link/access/up/bottleneck",
+            ],
+            _ => &["host/client/ipv6"],
+        };
+        for what in of_network {
+            assert!(lost.contains(what), "{target:?}: {what}: {lost:?}");
+        }
+    }
+    // From intents the same scenario is read.
+    assert!(export(&plan, Target::Nemo).lost.is_empty());
 }
 
 #[test]
