@@ -77,6 +77,9 @@ pub fn bpf_objects(
         let output = Command::new(clang)
             .current_dir(folder)
             .args(flags)
+            // The types name their sources: the same on every machine.
+            .arg("-ffile-compilation-dir=.")
+            .arg(format!("-ffile-prefix-map={}=out", out.display()))
             .args([
                 "-Isrc/bpf",
                 "-I../cc/kernel",
