@@ -13,6 +13,7 @@ mod defect;
 #[cfg(target_os = "linux")]
 mod gauge;
 mod live;
+mod new_file;
 mod output;
 mod progress;
 mod status;

@@ -28,13 +28,26 @@ fn imported(path: &Path, text: &str, format: Option<Format>) -> Result<Imported,
     descriptors::import(&path.display().to_string(), text, &folder, format)
 }
 
+/// What a scenario or a descriptor was written as.
+#[derive(Clone, Debug)]
+pub struct Exported {
+    /// The file.
+    pub written: Written,
+    /// What a descriptor that was read has, and no scenario can have, a sentence each.
+    pub notes: Vec<String>,
+}
+
 /// Writes what `name` is for `target`: a scenario, by its file or its name in the catalogue, with
 /// the values of `sets` (`key=value`), or a descriptor, which is read first. Intents of NEMO become a
 /// descriptor of virtual functions as they are, with the ports that lead out.
 ///
 /// # Errors
 /// When it cannot be read, and what is wrong in it.
-pub fn export(name: &str, sets: &[String], target: Target) -> Result<Written, Refusal> {
+pub fn export(name: &str, sets: &[String], target: Target) -> Result<Exported, Refusal> {
+    let alone = |written| Exported {
+        written,
+        notes: Vec::new(),
+    };
     let loaded = load(name)?;
     let text = text(&loaded)?;
     let Some(format) = descriptors::guess(text) else {
@@ -42,7 +55,7 @@ pub fn export(name: &str, sets: &[String], target: Target) -> Result<Written, Re
         for set in sets {
             draft.set(set)?;
         }
-        return Ok(written(&draft.check_topology()?, target));
+        return Ok(alone(written(&draft.check_topology()?, target)));
     };
     if let Some(set) = sets.first() {
         let found = format!("`{set}` for a descriptor");
@@ -51,10 +64,13 @@ pub fn export(name: &str, sets: &[String], target: Target) -> Result<Written, Re
     }
     let osm = target == Target::Osm;
     if format == Format::Nemo && (osm || target == Target::Sol006) {
-        return of_services(name, text, osm);
+        return of_services(name, text, osm).map(alone);
     }
-    let plan = imported(Path::new(name), text, Some(format))?.plan;
-    Ok(written(&plan, target))
+    let imported = imported(Path::new(name), text, Some(format))?;
+    Ok(Exported {
+        written: written(&imported.plan, target),
+        notes: imported.notes,
+    })
 }
 
 /// The file, with what this machine lacks where that can be found out.

@@ -1,32 +1,30 @@
 //! `narrows import` and `narrows export`: descriptors of other tools.
 
-use std::io::Write;
 use std::path::Path;
 
-use narrows::{Error, descriptors};
+use narrows::descriptors;
 
 use crate::args::{Export, Import};
+use crate::new_file;
 use crate::output::{message, print};
-use crate::status::{Outcome, Status};
+use crate::status::{Failure, Outcome, Status};
 
 pub fn import(args: &Import) -> Outcome {
     let imported = descriptors::import(&args.file, args.format.map(Into::into))?;
-    for note in &imported.notes {
-        message!("narrows: {}", on_a_line(note));
-    }
-    put(args.out.as_deref(), &imported.plan.to_toml())?;
+    let notes = imported.notes.iter().map(|note| on_a_line(note));
+    put(args.out.as_deref(), &imported.plan.to_toml(), notes)?;
     Ok(Status::Done)
 }
 
 pub fn export(args: &Export) -> Outcome {
-    let written = descriptors::export(&args.name, &args.sets, args.format.into())?;
-    for lost in &written.lost {
-        message!(
-            "narrows: not in the file: {}",
-            on_a_line(&format!("{}: {}", lost.what, lost.why))
-        );
-    }
-    put(args.out.as_deref(), &written.text)?;
+    let exported = descriptors::export(&args.name, &args.sets, args.format.into())?;
+    let lost = exported.written.lost.iter().map(|lost| {
+        let lost = on_a_line(&format!("{}: {}", lost.what, lost.why));
+        format!("not in the file: {lost}")
+    });
+    let notes = exported.notes.iter().map(|note| on_a_line(note));
+    let notes = notes.chain(lost);
+    put(args.out.as_deref(), &exported.written.text, notes)?;
     Ok(Status::Done)
 }
 
@@ -37,15 +35,18 @@ fn on_a_line(text: &str) -> String {
         .collect()
 }
 
-fn put(out: Option<&Path>, text: &str) -> Result<(), Error> {
-    let Some(path) = out else {
-        print(text);
-        return Ok(());
-    };
-    let io = |verb| {
-        let path = path.to_path_buf();
-        move |source| Error::Io { verb, path, source }
-    };
-    let mut file = narrows::files::create_new(path).map_err(io("create"))?;
-    file.write_all(text.as_bytes()).map_err(io("write"))
+/// Writes `text` to a new file, or prints it, with `notes` about it on standard error.
+fn put(out: Option<&Path>, text: &str, notes: impl Iterator<Item = String>) -> Result<(), Failure> {
+    // What is refused is refused before anything is said of the file.
+    let file = out.map(|path| new_file::make("--out", path)).transpose()?;
+    for note in notes {
+        message!("narrows: {note}");
+    }
+    match file.zip(out) {
+        Some((file, path)) => new_file::write(file, path, text),
+        None => {
+            print(text);
+            Ok(())
+        }
+    }
 }

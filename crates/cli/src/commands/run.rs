@@ -1,14 +1,12 @@
 //! `narrows run`.
 
-use std::io::Write;
-use std::path::Path;
-
 use narrows::report::pages::{self, RunPage};
 use narrows::report::table::{run_json, run_table};
-use narrows::scenario::{Draft, Plan, Refusal, load};
+use narrows::scenario::{Draft, load};
 use narrows::{RunOptions, Watch, run_scenario};
 
 use crate::args::{Format, Run};
+use crate::new_file;
 use crate::output::{message, print, print_json};
 use crate::progress::{Bar, cancel_flag_of_runs};
 use crate::status::{Outcome, Status};
@@ -33,7 +31,8 @@ pub fn run(args: &Run) -> Outcome {
         message!("narrows: {note}");
     }
     if let Some(file) = &args.save {
-        save(&plan, file)?;
+        let made = new_file::make("--save", file)?;
+        new_file::write(made, file, &plan.to_toml())?;
     }
     let options = RunOptions {
         seed: None,
@@ -88,14 +87,4 @@ fn command(args: &Run) -> Vec<String> {
     super::repeated(&mut words, "--kernel", &args.kernel);
     super::repeated(&mut words, "--seed", &args.seed.map(|n| n.to_string()));
     words
-}
-
-/// Writes the scenario to a file that is not there yet.
-fn save(plan: &Plan, file: &Path) -> Result<(), Refusal> {
-    let refuse = |e: std::io::Error| {
-        let found = format!("`{}`: {e}", file.display());
-        Refusal::new("--save", found, "a file that does not exist yet")
-    };
-    let mut file = narrows::files::create_new(file).map_err(refuse)?;
-    file.write_all(plan.to_toml().as_bytes()).map_err(refuse)
 }

@@ -43,7 +43,6 @@ fn printed(format: Format, text: &str, value: serde_json::Result<Value>) -> Resu
 
 #[cfg(target_os = "linux")]
 mod here {
-    use std::io::Write;
     use std::net::SocketAddr;
     use std::path::Path;
 
@@ -52,6 +51,7 @@ mod here {
 
     use super::{Error, Outcome, Status, printed, traffic};
     use crate::args::{TrafficRun, TrafficServe};
+    use crate::new_file;
     use crate::output::message;
     use crate::progress::cancel_flag;
 
@@ -99,7 +99,10 @@ mod here {
         request.grace = args.grace;
         // Before anything is sent: a run is not lost for a folder that cannot be had.
         let csv = args.csv.as_deref().map(new_folder).transpose()?;
-        let influx = args.influx.as_deref().map(new_file).transpose()?;
+        let influx = args.influx.as_deref();
+        let influx = influx
+            .map(|path| new_file::make("--influx", path))
+            .transpose()?;
         let result = traffic::run(&request, cancel_flag(), || {
             message!("narrows: {transfers} transfers in {time}");
         });
@@ -112,11 +115,11 @@ mod here {
         if let Some(folder) = csv {
             for (name, text) in [("udp.csv", result.udp_csv()), ("tcp.csv", result.tcp_csv())] {
                 let path = folder.join(name);
-                write(new_file(&path)?, &path, &text)?;
+                new_file::write(new_file::make("--csv", &path)?, &path, &text)?;
             }
         }
         if let (Some(file), Some(path)) = (influx, &args.influx) {
-            write(file, path, &result.influx(&args.measurement))?;
+            new_file::write(file, path, &result.influx(&args.measurement))?;
         }
         printed(
             args.format,
@@ -130,25 +133,12 @@ mod here {
         })
     }
 
-    fn io(verb: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Error {
-        let path = path.to_path_buf();
-        move |source| Error::Io { verb, path, source }
-    }
-
     fn new_folder(path: &Path) -> Result<&Path, Error> {
-        files::create_dir_all(path).map_err(io("create", path))?;
-        let mut entries = std::fs::read_dir(path).map_err(io("read", path))?;
+        files::create_dir_all(path).map_err(Error::io("create", path))?;
+        let mut entries = std::fs::read_dir(path).map_err(Error::io("read", path))?;
         match entries.next() {
             Some(_) => Err(Error::NotEmpty(path.to_path_buf())),
             None => Ok(path),
         }
-    }
-
-    fn new_file(path: &Path) -> Result<std::fs::File, Error> {
-        files::create_new(path).map_err(io("create", path))
-    }
-
-    fn write(mut file: std::fs::File, path: &Path, text: &str) -> Result<(), Error> {
-        file.write_all(text.as_bytes()).map_err(io("write", path))
     }
 }

@@ -104,7 +104,11 @@ fn the_guide_s_topology_is_read_and_written_as_everything() {
             at.path(),
             &["export", "lab.toml", "--format", format, "--out", &out],
         );
-        assert!(ended(&again, 1).contains("exists"));
+        let said = ended(&again, 2);
+        let words = ["--out: ", &out, "exists", "name another file"];
+        assert!(words.iter().all(|word| said.contains(word)), "{said}");
+        // Nothing of what would be in it is said.
+        assert!(!said.contains("not in the file"), "{said}");
     }
 }
 
