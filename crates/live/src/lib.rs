@@ -38,6 +38,7 @@ mod steal_time;
 mod world;
 
 pub use check::{check, check_network, check_plan};
+pub use disciplines::Counted;
 pub use engine::run;
 pub use error::LiveError;
 pub use live_engine::{LiveEngine, refused};

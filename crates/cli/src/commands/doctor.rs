@@ -139,10 +139,16 @@ fn live_engine() -> String {
     "no   live engine    it measures Linux's stacks\n".to_owned()
 }
 
-/// Removes what dead runs have left.
+/// Removes what dead runs have left, and topologies that lost their folders.
 #[cfg(target_os = "linux")]
 fn clean() -> Outcome {
-    let swept = narrows::machine::sweep();
+    let (down, failed) = narrows::up::down_lost();
+    let mut swept = narrows::machine::sweep();
+    let down = down
+        .iter()
+        .map(|name| format!("took down {name}, whose folder was removed"));
+    swept.removed.extend(down);
+    swept.failed.extend(failed.iter().map(ToString::to_string));
     for line in &swept.removed {
         print(line);
     }

@@ -17,7 +17,7 @@ use crate::{RUN_VARIABLE, RunId};
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The processes of this machine but our own.
-fn others() -> impl Iterator<Item = i32> {
+pub(super) fn others() -> impl Iterator<Item = i32> {
     let own = std::process::id() as i32;
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries

@@ -10,6 +10,7 @@
 use std::fmt;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -19,7 +20,7 @@ use std::time::{Duration, Instant};
 use nix::fcntl::{Flock, FlockArg};
 use nix::unistd::geteuid;
 
-use super::named::NamedFolder;
+use super::named::{NamedFolder, removed_files};
 use super::processes;
 use super::undo::Undo;
 use crate::LinuxError;
@@ -178,8 +179,8 @@ pub enum TakeNameError {
 pub struct State {
     directory: PathBuf,
     run: RunId,
-    // Held, not read: the lock says that the run lives.
-    _alive: Flock<File>,
+    // The lock says that the run lives. It is read only if the file was removed.
+    alive: Flock<File>,
 }
 
 impl State {
@@ -200,7 +201,7 @@ impl State {
             Ok(Self {
                 directory: directory.path.clone(),
                 run: run.clone(),
-                _alive: alive,
+                alive,
             })
         };
         open().map_err(|e| LinuxError::refused(format!("keeping the state of run {run}"), e))
@@ -258,6 +259,12 @@ impl State {
         loop {
             let directory = self.lock().map_err(failed)?;
             let folder = NamedFolder::path(&directory.path, name);
+            // A living run has the name, too, whose folder somebody has removed.
+            let bare = gone_folders(&directory).into_iter().chain(lost_folders());
+            let mut others = bare.filter(|bare| bare.path == folder && bare.alive);
+            if let Some(run) = others.find_map(|other| other.run) {
+                return Err(TakeNameError::Taken { run });
+            }
             if fs::symlink_metadata(&folder).is_ok() {
                 let owner = NamedFolder::run(&folder);
                 let alive = |run: &RunId| is_alive(&directory.of(run));
@@ -290,13 +297,17 @@ impl State {
     /// Undoes everything recorded so far, newest first; what could not be
     /// undone.
     pub fn undo(&self) -> Vec<String> {
+        // By its descriptor it is found where somebody has removed it, too.
+        let held = PathBuf::from(format!("/proc/self/fd/{}", self.alive.as_raw_fd()));
         let undone = || -> io::Result<_> {
-            let directory = self.lock()?;
-            let path = directory.of(&self.run);
-            let mut record = Record::read(&path)?;
-            let said = undo_all(&directory, &self.run, &record);
+            let directory = match self.lock() {
+                Err(e) if e.kind() == io::ErrorKind::NotFound => None,
+                locked => Some(locked?),
+            };
+            let mut record = Record::read(&held)?;
+            let said = undo_all(directory.as_ref(), &self.run, &record);
             record.undo.clear();
-            record.write(&path)?;
+            record.write(&held)?;
             Ok(said)
         };
         match undone() {
@@ -325,16 +336,36 @@ struct Record {
 
 impl Record {
     fn read(path: &Path) -> io::Result<Self> {
-        let text = fs::read_to_string(path)?;
+        Ok(Self::of(&fs::read_to_string(path)?))
+    }
+
+    fn of(text: &str) -> Self {
         let mut lines = text.lines();
         let namespace = lines
             .next()
             .and_then(|line| line.strip_prefix("namespace ")?.parse().ok())
             .unwrap_or(0);
-        Ok(Self {
+        Self {
             namespace,
             // A line cut short is one whose deed was not done.
             undo: lines.filter_map(|line| line.parse().ok()).collect(),
+        }
+    }
+
+    /// The folder with a name that was made and is there no more, of a run yet unknown.
+    fn gone_folder(&self) -> Option<NamedFolder> {
+        let folders = self.undo.iter().filter_map(|undo| match undo {
+            Undo::Folder(path) => Some((path, NamedFolder::name_of(path)?)),
+            _ => None,
+        });
+        let mut gone = folders.filter(|(path, _)| fs::symlink_metadata(path).is_err());
+        let (path, name) = gone.next()?;
+        Some(NamedFolder {
+            name: name.to_owned(),
+            path: path.clone(),
+            run: None,
+            alive: false,
+            process: None,
         })
     }
 
@@ -356,8 +387,13 @@ fn own_namespace() -> io::Result<u64> {
     Ok(fs::metadata("/proc/self/ns/net")?.ino())
 }
 
-/// Undoes a record, newest first: what was done, and what could not be.
-fn undo_all(directory: &Directory, run: &RunId, record: &Record) -> Vec<Result<String, String>> {
+/// Undoes a record, newest first: what was done, and what could not be. Without a directory there
+/// are no other runs to go by.
+fn undo_all(
+    directory: Option<&Directory>,
+    run: &RunId,
+    record: &Record,
+) -> Vec<Result<String, String>> {
     // What was in another shell's namespace went with it; here it would hit what is not meant.
     let is_here = own_namespace().ok() == Some(record.namespace);
     let mut said = Vec::new();
@@ -366,7 +402,10 @@ fn undo_all(directory: &Directory, run: &RunId, record: &Record) -> Vec<Result<S
             continue;
         }
         // Set back by the last run that changed it.
-        if switch_users(directory, record.namespace, undo).any(|(other, _)| other != *run) {
+        let mut users = directory
+            .into_iter()
+            .flat_map(|directory| switch_users(directory, record.namespace, undo));
+        if users.any(|(other, _)| other != *run) {
             continue;
         }
         let outcome = undo.apply().map_err(|e| format!("run {run}: {undo}: {e}"));
@@ -467,12 +506,48 @@ pub(super) fn named() -> Vec<NamedFolder> {
                     path,
                     run,
                     alive,
+                    process: None,
                 });
             }
         }
+        all.extend(gone_folders(&directory));
     }
+    all.extend(lost_folders());
     all.sort_by(|a, b| a.name.cmp(&b.name));
     all
+}
+
+/// The folders that the runs of `directory` have written down and that are gone.
+fn gone_folders(directory: &Directory) -> Vec<NamedFolder> {
+    let of_run = |run: RunId| {
+        let path = directory.of(&run);
+        let record = Record::read(&path).ok()?;
+        let gone = NamedFolder {
+            run: Some(run),
+            ..record.gone_folder()?
+        };
+        let owners = fs::metadata(&path).map(|file| processes::lock_owners(file.ino()));
+        Some(NamedFolder {
+            alive: is_alive(&path),
+            process: owners.unwrap_or_default().first().copied(),
+            ..gone
+        })
+    };
+    directory.runs().into_iter().filter_map(of_run).collect()
+}
+
+/// The same of living runs whose files are gone, too: their processes have them open.
+fn lost_folders() -> Vec<NamedFolder> {
+    let of_file = |(run, pid, text): (RunId, i32, String)| {
+        Some(NamedFolder {
+            run: Some(run),
+            alive: true,
+            process: Some(pid),
+            ..Record::of(&text).gone_folder()?
+        })
+    };
+    let files = removed_files(&places()).into_iter();
+    files.filter_map(of_file).collect()
 }
 
 /// Whether what a run recorded are control groups, and nothing beside them.
@@ -494,7 +569,7 @@ pub(super) fn reap(run: &RunId) -> Vec<Result<String, String>> {
         if is_alive(&path) {
             continue;
         }
-        let said = undo_all(&directory, run, &record);
+        let said = undo_all(Some(&directory), run, &record);
         // What could not be undone is tried again the next time.
         if said.iter().all(Result::is_ok) {
             let removed = fs::remove_file(&path);

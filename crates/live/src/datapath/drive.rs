@@ -2,7 +2,7 @@
 
 use narrows_core::{DropCause, Event, EventSink, Packet};
 use narrows_engine::{Lateness, RunHandle};
-use narrows_path::paths::Next;
+use narrows_path::paths::{Next, Stage};
 use narrows_path::wakes::Slot;
 use narrows_units::{Duration, Instant};
 
@@ -135,6 +135,10 @@ impl Drive<'_, '_, '_> {
             let clock = self.clock.now();
             if clock >= tick {
                 tick = clock + TICK_EVERY;
+                if let Some(tally) = &self.path.tally {
+                    let stages = &self.path.paths.stages;
+                    tally.answer(|| stages.iter().flat_map(Stage::counters).collect());
+                }
                 if !handle.tick(clock.min(end)) {
                     self.counted.interrupted = true;
                     return Ok(());

@@ -45,9 +45,11 @@ mod lateness;
 mod lookahead;
 mod pace;
 mod routers;
+mod tally;
 mod virtual_time;
 
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 
 use narrows_core::EntityId;
 use narrows_linux::timed_socket::TimedSocket;
@@ -63,6 +65,7 @@ use flow_table::FlowTable;
 use forwarded::Forwarded;
 use lookahead::Lookahead;
 use routers::Routers;
+pub use tally::Tally;
 
 /// Why a path cannot be driven, or cannot be driven any longer.
 #[derive(Debug, thiserror::Error)]
@@ -155,6 +158,8 @@ pub struct Datapath<'d> {
     paths: Paths,
     sample_interval: Duration,
     end: Instant,
+    /// Where others ask what the elements have counted.
+    tally: Option<Arc<Tally>>,
 }
 
 impl<'d> Datapath<'d> {
@@ -276,7 +281,13 @@ impl<'d> Datapath<'d> {
             sample_interval,
             end,
             names,
+            tally: None,
         })
+    }
+
+    /// Answers in `tally` what its elements have counted, while it is driven.
+    pub fn count_in(&mut self, tally: Arc<Tally>) {
+        self.tally = Some(tally);
     }
 
     fn device_error(&self, device: usize, what: &'static str, error: nix::Error) -> PathError {

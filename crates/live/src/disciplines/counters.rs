@@ -27,7 +27,7 @@ pub(crate) struct KernelQueue {
 
 /// What the disciplines of an element counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counted {
+pub struct Counted {
     /// Packets that left.
     pub packets: u64,
     /// Their bytes, the Ethernet header included.
@@ -52,7 +52,7 @@ impl Counted {
 
 impl KernelQueue {
     /// What has been counted by now.
-    fn read(&self) -> Result<Counted, LiveError> {
+    pub(crate) fn read(&self) -> Result<Counted, LiveError> {
         let mut counted = Counted::default();
         for message in self.namespace.queues()? {
             let Some(stats) = QdiscStats::of(&message).filter(|t| t.device == self.device) else {

@@ -13,5 +13,6 @@ mod schedulers;
 mod translate;
 mod tree;
 
-pub(crate) use counters::{Counted, KernelQueue, Watching};
+pub use counters::Counted;
+pub(crate) use counters::{KernelQueue, Watching};
 pub(crate) use translate::{Discipline, Timers, translate};

@@ -17,7 +17,7 @@ use narrows_path::routes::{Hop, Routes};
 use narrows_scenario::{Datapath, HostIndex, HostPlan, IpVersion, LinkIndex, Plan};
 
 use crate::LiveError;
-use crate::disciplines::KernelQueue;
+use crate::disciplines::{Counted, KernelQueue};
 pub(crate) use kernel_link::HOST_ADDRESS;
 use kernel_link::KernelLink;
 pub(crate) use segments::{LINUX_GSO_MAX_BYTES, most_segments};
@@ -218,6 +218,16 @@ impl World {
             Wire::Kernel(link) => link.places.clone(),
         };
         self.links.iter().flat_map(places).collect()
+    }
+
+    /// What the kernel's queueing disciplines have counted by now, by the names of the elements
+    /// in whose place they are; nothing of those about which the kernel does not answer.
+    pub fn counted(&self) -> Vec<(String, Counted)> {
+        let places = self.disciplines().into_iter();
+        places
+            .filter_map(|place| Some((place.read().ok()?, place.element)))
+            .map(|(counted, element)| (element, counted))
+            .collect()
     }
 
     /// The run that it belongs to.

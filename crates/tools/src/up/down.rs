@@ -77,3 +77,18 @@ pub fn down(name: Option<&str>) -> Result<Down, Error> {
         }),
     }
 }
+
+/// Takes down the topologies whose folders somebody has removed: nobody can enter them. Their
+/// names, and why one was not taken down.
+pub fn down_lost() -> (Vec<String>, Vec<Error>) {
+    let lost = folder::all().into_iter();
+    let lost = lost.filter(|found| found.condition == Condition::Lost);
+    let (mut done, mut failed) = (Vec::new(), Vec::new());
+    for found in lost {
+        match down(Some(&found.name)) {
+            Ok(down) => done.push(down.name),
+            Err(error) => failed.push(error),
+        }
+    }
+    (done, failed)
+}

@@ -4,6 +4,7 @@ use std::fs;
 
 use narrows_linux::Namespace;
 use narrows_linux::machine::processes;
+use narrows_live::World;
 use serde::{Deserialize, Serialize};
 
 use super::counters::Counters;
@@ -49,7 +50,7 @@ pub struct WayFigures {
     pub sent: Passed,
     /// What the receiver's device got.
     pub arrived: Passed,
-    /// Of each element in order of travel; none where they are the kernel's.
+    /// Of each element in order of travel, but those of which nothing is known.
     pub elements: Vec<ElementFigures>,
 }
 
@@ -67,17 +68,21 @@ pub struct Passed {
 pub struct ElementFigures {
     /// `link/access/up/bottleneck`.
     pub name: String,
-    /// Packets that left its queue, or passed the tap; 0 of what neither queues nor taps.
+    /// Packets that left it.
     pub packets: u64,
     /// Their bytes of IP.
     pub bytes: u64,
-    /// Packets that it marked.
-    pub marks: u64,
+    /// Packets that it marked; not of a discipline of the kernel's that does not count them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub marks: Option<u64>,
     /// Packets that it dropped.
     pub drops: u64,
-    /// How long packets waited in its queue, on average; none if none waited.
+    /// How long packets waited in its queue, on average; none of what has no queue of Narrows'
+    /// own, and if none waited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sojourn_mean_ms: Option<f64>,
     /// The longest of these times.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sojourn_max_ms: Option<f64>,
 }
 
@@ -85,7 +90,7 @@ pub struct ElementFigures {
 pub(super) fn read(
     (hosts, links): (&[HostRecord], &[LinkRecord]),
     namespaces: &[Namespace],
-    counters: &Counters,
+    (counters, world): (&Counters, &World),
     up_s: f64,
 ) -> Figures {
     let devices: Vec<Vec<Device>> = namespaces.iter().map(devices_in).collect();
@@ -97,22 +102,23 @@ pub(super) fn read(
             (d.received, d.sent)
         })
     };
-    let elements = |link: &LinkRecord, all: &[ElementRecord]| match link.kernel {
-        true => Vec::new(),
-        false => all.iter().map(|e| counters.figures(&e.name)).collect(),
+    let known = counters.figures(world);
+    let elements = |all: &[ElementRecord]| {
+        let found = all.iter().filter_map(|e| known.get(&e.name));
+        found.cloned().collect()
     };
     let links = links.iter().map(|link| {
         let [first, second] = [&link.ends[0], &link.ends[1]].map(|e| at(&e.host, &e.device));
         let way = |sent, arrived, all| WayFigures {
             sent,
             arrived,
-            elements: elements(link, all),
+            elements: elements(all),
         };
         LinkFigures {
             name: link.name.clone(),
             up: way(first.1, second.0, &link.up),
             down: way(second.1, first.0, &link.down),
-            drops: counters.figures(&format!("link/{}", link.name)).drops,
+            drops: counters.dropped_by_link(&link.name),
         }
     });
     let pids = hosts.iter().map(|host| HostFigures {

@@ -89,6 +89,9 @@ pub enum Condition {
     Up,
     /// The process that held it was killed; its folder and names are left.
     Killed,
+    /// A process holds it whose folder somebody has removed: it can be taken down, and not be
+    /// entered.
+    Lost,
 }
 
 /// A topology of this user.
@@ -115,9 +118,10 @@ impl Found {
             condition: match (folder.alive, record.is_some()) {
                 (false, _) => Condition::Killed,
                 (true, true) => Condition::Up,
+                (true, false) if folder.process.is_some() => Condition::Lost,
                 (true, false) => Condition::Changing,
             },
-            holder: read(&folder.path, HOLDER),
+            holder: read(&folder.path, HOLDER).or_else(|| Holder::of(folder.process?)),
             record,
             figures: None,
             folder,

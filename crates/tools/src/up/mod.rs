@@ -26,7 +26,7 @@ mod raise;
 mod record;
 mod start;
 
-pub use down::{Down, down};
+pub use down::{Down, down, down_lost};
 pub use enter::{EnterError, enter};
 pub use figures::{ElementFigures, Figures, HostFigures, LinkFigures, Passed, WayFigures};
 pub use folder::{Condition, Found, all, full_names, names, status};

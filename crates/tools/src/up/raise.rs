@@ -14,8 +14,7 @@ use std::{fs, io};
 use narrows_engine::RunHandle;
 use narrows_linux::machine::{NAMED_NAMESPACES, State, TakeNameError, Undo, processes};
 use narrows_linux::{
-    Clock, MountNamespace, Namespace, RunId, gain_rights_in_own_user_namespace, has_rights,
-    start_time, sysctl,
+    Clock, MountNamespace, Namespace, RunId, gain_rights_in_own_user_namespace, has_rights, sysctl,
 };
 use narrows_live::datapath::{Datapath, PathError};
 use narrows_live::{LiveError, World, check_network, reports};
@@ -156,8 +155,7 @@ fn build(options: &UpOptions, name: &str, full_names: &[String]) -> Result<Optio
     let run = RunId::random();
     let state = State::open(&run).map_err(|e| of_live(e.into()))?;
     let folder = state.take_name(name).map_err(|e| taken(name, e))?;
-    let pid = std::process::id();
-    let holder = start_time(pid).map(|start| Holder { pid, start });
+    let holder = Holder::of(nix::unistd::getpid().as_raw());
     folder::write(&folder, HOLDER, &holder).map_err(failed("writing who holds the topology"))?;
     let world = World::build_in(plan, state).map_err(of_live)?;
     if signals.asked().map_err(failed("reading signals"))? {
@@ -328,6 +326,7 @@ fn drive(
             .map(|own| own.map(|(first, second)| (first.as_fd(), second.as_fd())))
             .collect();
         let mut path = Datapath::of_own_links(&plan, plan.seed, &devices)?;
+        path.count_in(Arc::clone(&counting.0.tally));
         let handle = RunHandle {
             cancel: Some(&stop),
             ..RunHandle::default()
@@ -361,9 +360,12 @@ pub fn into_background(raised: &Raised) -> io::Result<()> {
 impl Raised {
     /// What passed, and who runs in the hosts.
     pub fn figures(&self) -> Figures {
+        let Some(world) = &self.world else {
+            return Figures::default();
+        };
         let built = (&self.record.hosts[..], &self.record.links[..]);
         let up_s = self.since.elapsed().as_secs_f64();
-        figures::read(built, &self.namespaces, &self.counters, up_s)
+        figures::read(built, &self.namespaces, (&self.counters, world), up_s)
     }
 
     /// Holds it, and sends its figures to clients of its socket, until a signal asks it to end or

@@ -3,6 +3,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 
+use narrows_linux::start_time;
 use narrows_scenario::{NamedElement, Plan};
 use serde::{Deserialize, Serialize};
 
@@ -13,6 +14,14 @@ pub struct Holder {
     pub pid: u32,
     /// When it started ([`start_time`](narrows_linux::start_time)).
     pub start: u64,
+}
+
+impl Holder {
+    /// The process with this number, if there is one.
+    pub(super) fn of(pid: i32) -> Option<Self> {
+        let pid = u32::try_from(pid).ok()?;
+        start_time(pid).map(|start| Self { pid, start })
+    }
 }
 
 /// A topology as it was built.

@@ -41,6 +41,11 @@ pub fn status(found: &Found) -> String {
                 "{name}: what held it was killed; `narrows down {name}` removes what it left\n"
             );
         }
+        (Condition::Lost, _) => {
+            return format!(
+                "{name}: its folder was removed{pid}; `narrows down {name}` takes it down\n"
+            );
+        }
         _ => return format!("{name}: being built or taken down{pid}\n"),
     };
     let figures = found.figures.as_ref();
@@ -123,8 +128,9 @@ fn of_link(text: &mut String, link: &LinkRecord, figures: Option<&LinkFigures>) 
     ] {
         let sent = passed.map_or(String::new(), of_way);
         let _ = writeln!(text, "{}", format!("  {way:<4}  {sent}").trim_end());
-        for (i, element) in elements.iter().enumerate() {
-            let of_element = passed.and_then(|p| p.elements.get(i));
+        for element in elements {
+            let of_element =
+                passed.and_then(|p| p.elements.iter().find(|e| e.name == element.name));
             let _ = writeln!(
                 text,
                 "    {}{}",
@@ -159,7 +165,7 @@ fn did(element: &ElementFigures) -> String {
         }
     };
     count(element.packets, "passed");
-    count(element.marks, "marked");
+    count(element.marks.unwrap_or(0), "marked");
     count(element.drops, "dropped");
     if let (Some(mean), Some(max)) = (element.sojourn_mean_ms, element.sojourn_max_ms) {
         all.push(format!(
