@@ -74,6 +74,8 @@ mod tree;
 #[cfg(target_os = "linux")]
 mod up;
 #[cfg(target_os = "linux")]
+mod up_status;
+#[cfg(target_os = "linux")]
 mod up_unprivileged;
 mod version;
 #[cfg(target_os = "linux")]

@@ -112,6 +112,71 @@ fn units_start_a_command_that_there_is() {
     }
 }
 
+#[test]
+fn each_image_has_all_that_its_program_needs_and_comes_out_the_same_twice() {
+    let test = "each_image_has_all_that_its_program_needs_and_comes_out_the_same_twice";
+    if let Some(tool) = missing(&["python3", "ldd", "tar", "strip", "unshare", "sha256sum"]) {
+        eprintln!("skipped: {test}: there is no {tool}");
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    let program = at("narrows");
+    let mut strip = Command::new("strip");
+    strip
+        .arg("-o")
+        .arg(&program)
+        .arg(env!("CARGO_BIN_EXE_narrows"));
+    assert!(strip.status().expect("it starts").success());
+    let out = at("out");
+    fs::create_dir(&out).expect("a folder");
+    let make = |file: &Path| {
+        let output = Command::new(root().join("scripts/oci"))
+            .arg(file)
+            .args([&program, &program])
+            .env("SOURCE_DATE_EPOCH", "1700000000")
+            .env("OCI_COMPRESSION", "1")
+            .output()
+            .expect("it starts");
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let archive = out.join("narrows-oci.tar");
+    let names = make(&archive);
+    make(&at("again.tar"));
+    let read = |path: &Path| fs::read(path).expect("an archive");
+    assert!(
+        read(&archive) == read(&at("again.tar")),
+        "two images differ"
+    );
+    let sums = Command::new("sha256sum")
+        .arg("narrows-oci.tar")
+        .current_dir(&out)
+        .output();
+    fs::write(out.join("SHA256SUMS"), sums.expect("it starts").stdout).expect("a file");
+    let mut check = Command::new(root().join("scripts/check-dist"));
+    let output = check.arg(&out).output().expect("it starts");
+    let said = text(&output.stdout);
+    assert!(output.status.success(), "{said}{}", text(&output.stderr));
+    if said.contains("skipped  programs in folders") {
+        eprintln!("skipped: {test}: {said}");
+        return;
+    }
+    for image in [
+        "narrows",
+        "narrows-source",
+        "narrows-sink",
+        "narrows-observer",
+        "narrows-box",
+    ] {
+        assert!(names.contains(&format!("localhost/{image}:")), "{names}");
+        assert!(
+            said.contains(&format!("ok       the image {image} as user ")),
+            "{said}"
+        );
+    }
+}
+
 /// Builds the package into `out`; its bytes.
 fn package(out: &Path) -> Result<(String, Vec<u8>), String> {
     let output = Command::new(root().join("scripts/deb"))

@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::machine_rig::{bearers, has, soon, text};
 
 /// Where root's topologies have their folders.
-const FOLDER: &str = "/run/narrows";
+pub const FOLDER: &str = "/run/narrows";
 
 fn narrows(words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_narrows"));
@@ -29,12 +29,12 @@ fn narrows(words: &[&str]) -> Command {
     command
 }
 
-fn run(words: &[&str]) -> Output {
+pub fn run(words: &[&str]) -> Output {
     narrows(words).output().expect("the program starts")
 }
 
 /// What a command that succeeds prints.
-fn printed(words: &[&str]) -> String {
+pub fn printed(words: &[&str]) -> String {
     let output = run(words);
     assert!(
         output.status.success(),
@@ -79,15 +79,15 @@ fn star(hosts: usize) -> String {
 
 /// A topology's name that no other test and no user has, and its scenario's file. What is left
 /// of it goes when it is dropped.
-struct Lab {
-    name: String,
+pub struct Lab {
+    pub name: String,
     file: PathBuf,
     _folder: tempfile::TempDir,
 }
 
 impl Lab {
     /// `None`, and why, where `test` cannot run.
-    fn of(test: &str, short: &str, scenario: &str) -> Option<Self> {
+    pub fn of(test: &str, short: &str, scenario: &str) -> Option<Self> {
         // As another user its topologies would be elsewhere.
         if !nix::unistd::geteuid().is_root() {
             eprintln!("skipped: {test}: it looks for what root's topologies leave");
@@ -106,7 +106,7 @@ impl Lab {
         })
     }
 
-    fn up(&self) -> Output {
+    pub fn up(&self) -> Output {
         self.up_command().output().expect("the program starts")
     }
 
@@ -119,27 +119,27 @@ impl Lab {
         ])
     }
 
-    fn host(&self, host: &str) -> String {
+    pub fn host(&self, host: &str) -> String {
         format!("{}-{host}", self.name)
     }
 
-    fn status(&self) -> Value {
+    pub fn status(&self) -> Value {
         let said = printed(&["status", &self.name, "--format", "json"]);
         let all: Value = serde_json::from_str(&said).expect("JSON");
         all[0].clone()
     }
 
-    fn holder(&self) -> Pid {
+    pub fn holder(&self) -> Pid {
         let pid = self.status()["holder"]["pid"].as_i64().expect("a number");
         Pid::from_raw(i32::try_from(pid).expect("a process"))
     }
 
-    fn folder(&self) -> PathBuf {
+    pub fn folder(&self) -> PathBuf {
         Path::new(FOLDER).join(format!("{}.topology", self.name))
     }
 
     /// What of it is on the machine: its folder and the names of its hosts.
-    fn left(&self) -> Vec<String> {
+    pub fn left(&self) -> Vec<String> {
         let mut all = Vec::new();
         for place in [FOLDER, "/run/netns"] {
             let names = fs::read_dir(place).into_iter().flatten().flatten();
@@ -184,7 +184,7 @@ fn a_port_that_nobody_listens_at_refuses() {
 
 /// What [`a_port_that_nobody_listens_at_refuses`] prints in a host: how it ended, and
 /// microseconds.
-fn connected(host: &str, to: &str) -> (String, u64) {
+pub fn connected(host: &str, to: &str) -> (String, u64) {
     let own = std::env::current_exe().expect("this program");
     let mut command = narrows(&["enter", host, "--"]);
     command.arg(own).args([
