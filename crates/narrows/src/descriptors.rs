@@ -23,6 +23,37 @@ pub fn import(path: &Path, format: Option<Format>) -> Result<Imported, Refusal> 
     imported(path, text(&loaded)?, format)
 }
 
+/// The hosts and links of `name` and all else of its plan: a scenario, by its file or its name in the
+/// catalogue, with the values of `sets`, or a descriptor; and what there is to know of it, a sentence
+/// each.
+///
+/// # Errors
+/// When it cannot be read, and what is wrong in it.
+pub fn plan(name: &str, sets: &[String]) -> Result<(Plan, Vec<String>), Refusal> {
+    let loaded = load(name)?;
+    let text = text(&loaded)?;
+    let Some(format) = descriptors::guess(text) else {
+        let mut draft = loaded.draft()?;
+        for set in sets {
+            draft.set(set)?;
+        }
+        let plan = draft.check()?;
+        return Ok((plan, draft.notes().to_vec()));
+    };
+    no_sets(sets)?;
+    let imported = imported(Path::new(name), text, Some(format))?;
+    Ok((imported.plan, imported.notes))
+}
+
+fn no_sets(sets: &[String]) -> Result<(), Refusal> {
+    let Some(set) = sets.first() else {
+        return Ok(());
+    };
+    let found = format!("`{set}` for a descriptor");
+    let refusal = Refusal::new("--set", found, "values of a scenario");
+    Err(refusal.with_help("`narrows import` makes one of it"))
+}
+
 fn imported(path: &Path, text: &str, format: Option<Format>) -> Result<Imported, Refusal> {
     let folder = path.parent().map_or_else(PathBuf::new, Path::to_path_buf);
     descriptors::import(&path.display().to_string(), text, &folder, format)
@@ -57,11 +88,7 @@ pub fn export(name: &str, sets: &[String], target: Target) -> Result<Exported, R
         }
         return Ok(alone(written(&draft.check_topology()?, target)));
     };
-    if let Some(set) = sets.first() {
-        let found = format!("`{set}` for a descriptor");
-        let refusal = Refusal::new("--set", found, "values of a scenario");
-        return Err(refusal.with_help("`narrows import` makes one of it"));
-    }
+    no_sets(sets)?;
     let osm = target == Target::Osm;
     if format == Format::Nemo && (osm || target == Target::Sol006) {
         return of_services(name, text, osm).map(alone);

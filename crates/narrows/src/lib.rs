@@ -42,6 +42,7 @@
 //! | try a middlebox by rules | [`mmb`] |
 //! | put a command behind a path | `shell`, on Linux |
 //! | keep a topology up, and run programs in its hosts | `up`, on Linux |
+//! | start four machines in a line, and a run between them | `testbed`, on Linux |
 //! | have a command's connections yield until a deadline | [`by`], on Linux |
 //! | serve a split proxy | `pep`, on Linux |
 //! | find the size that a path carries | `pmtud`, on Linux |
@@ -77,7 +78,7 @@ pub use narrows_results as results;
 pub use narrows_scenario as scenario;
 pub use narrows_tools::{mmb, observe, signals, traffic};
 #[cfg(target_os = "linux")]
-pub use narrows_tools::{pmtud, shell, up};
+pub use narrows_tools::{pmtud, shell, testbed, up};
 pub use narrows_units as units;
 
 pub use narrows_campaign::{CampaignOptions, CompareOptions, compare, diff, run_campaign};

@@ -34,6 +34,8 @@ mod rights;
 #[cfg(target_os = "linux")]
 pub mod shell;
 pub mod signals;
+#[cfg(target_os = "linux")]
+pub mod testbed;
 pub mod traffic;
 #[cfg(target_os = "linux")]
 pub mod up;

@@ -23,6 +23,7 @@ mod selftest;
 mod shard;
 mod shell;
 mod store;
+mod testbed;
 mod traffic;
 mod up;
 mod web;
@@ -40,7 +41,7 @@ use narrows::{Error, Output};
 use crate::args::{
     By, Campaign, Compare, Completion, Diff, Down, EngineName, Enter, Export, Import, Kernel, List,
     Man, Mark, Merge, Mmb, Observe, Pep, Plot, Pmtud, Report, Run, Selftest, Shell, Show, Store,
-    TopologyStatus, Traffic, Up, Web,
+    Testbed, TopologyStatus, Traffic, Up, Web,
 };
 use crate::live;
 use crate::output::{message, print_json};
@@ -79,6 +80,8 @@ pub enum Command {
     Pmtud(Pmtud),
     /// Read traffic mixes, and run them between hosts
     Traffic(Traffic),
+    /// Start four virtual machines in a line, and run a scenario's flows between them
+    Testbed(Testbed),
     /// Make a scenario of another tool's topology or descriptor
     Import(Import),
     /// Write a scenario as another tool's topology or descriptor
@@ -135,6 +138,7 @@ pub fn run(command: Command) -> Outcome {
         Command::Pep(args) => pep::pep(&args),
         Command::Pmtud(args) => pmtud::pmtud(&args),
         Command::Traffic(args) => traffic::traffic(&args),
+        Command::Testbed(args) => testbed::testbed(&args),
         Command::Import(args) => descriptors::import(&args),
         Command::Export(args) => descriptors::export(&args),
         Command::Web(args) => web::web(&args),

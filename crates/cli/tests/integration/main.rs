@@ -69,6 +69,8 @@ mod store;
 #[cfg(target_os = "linux")]
 mod sweep;
 #[cfg(target_os = "linux")]
+mod testbed;
+#[cfg(target_os = "linux")]
 mod traffic;
 mod tree;
 #[cfg(target_os = "linux")]
