@@ -39,9 +39,7 @@ pub use pmtud::{Pmtud, PmtudArena, PmtudCommand, PmtudProbe, PmtudServe};
 pub use selftest::Selftest;
 pub use shell::Shell;
 pub use store::{Store, StoreCommand, StoreList, StorePrune, StoreUse, StoreVerify};
-pub use testbed::{
-    Testbed, TestbedCommand, TestbedImage, TestbedRun, TestbedSeed, TestbedServe,
-};
+pub use testbed::{Testbed, TestbedCommand, TestbedImage, TestbedRun, TestbedSeed, TestbedServe};
 pub use traffic::{Traffic, TrafficCommand, TrafficRun, TrafficServe, TrafficShow};
 pub use up::{Down, Enter, TopologyStatus, Up};
 pub use web::Web;

@@ -28,13 +28,11 @@ pub enum TestbedCommand {
 }
 
 #[derive(Args, Debug)]
-#[command(
-    after_help = "For instance: narrows testbed run testbed.nemo
+#[command(after_help = "For instance: narrows testbed run testbed.nemo
               narrows testbed run testbed.toml --image debian-12-genericcloud-amd64.qcow2
 
 Nothing is left of the machines when it ends, however it does. Exit status: 0 the run was complete, 1 it \
-was not, or a machine was not ready in time, 2 refused, 130 interrupted."
-)]
+was not, or a machine was not ready in time, 2 refused, 130 interrupted.")]
 pub struct TestbedRun {
     /// Intents of NEMO, a topology of containerlab, a scenario's file, or its name in the catalogue:
     /// source, box, observer and sink in a line
@@ -51,7 +49,7 @@ pub struct TestbedRun {
     #[arg(long = "set", value_name = "NAME=VALUE")]
     pub sets: Vec<String>,
     /// How long the machines have to be ready
-    #[arg(long, value_name = "TIME", default_value = "10min", value_parser = time)]
+    #[arg(long, value_name = "TIME", default_value = "15min", value_parser = time)]
     pub wait: Duration,
     /// Memory of each machine, in MiB
     #[arg(long, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u32).range(256..=65_536))]
@@ -71,11 +69,13 @@ pub struct TestbedRun {
 }
 
 #[derive(Args, Debug)]
-#[command(after_help = "For instance: narrows testbed seed testbed.nemo --out seeds
+#[command(
+    after_help = "For instance: narrows testbed seed testbed.nemo --out seeds
 
 Each machine has a folder with the files of its seed, and a volume of them (SOURCE.img, …) to be given to it \
 as a disk. They hold tokens: keep them as you keep a password. The same file, program and tokens \
-give the same bytes.")]
+give the same bytes."
+)]
 pub struct TestbedSeed {
     /// As of `narrows testbed run`
     #[arg(value_name = "FILE|NAME", add = completing(completion::scenarios))]

@@ -75,7 +75,9 @@ mod here {
             false => Hypervisor::usable(),
         };
         if hypervisor == Hypervisor::Tcg && !args.without_kvm {
-            message!("narrows: no KVM that this user may use: QEMU runs the machines itself, some ten times slower");
+            message!(
+                "narrows: no KVM that this user may use: QEMU runs the machines itself, some ten times slower"
+            );
         }
         let options = TestbedOptions {
             image,
@@ -122,7 +124,10 @@ mod here {
             print(&format!("{role}: http://{address}/api/v1/state"));
         }
         print(&format!("Authorization: Bearer {}", testbed.token()));
-        message!("narrows: the machines stay until Ctrl-C; consoles are in {}", testbed.folder().display());
+        message!(
+            "narrows: the machines stay until Ctrl-C; consoles are in {}",
+            testbed.folder().display()
+        );
         while !cancel_flag().load(Ordering::SeqCst) {
             testbed.check()?;
             std::thread::sleep(LOOK);
@@ -137,7 +142,10 @@ mod here {
             Error::Refused(why.to_owned())
         })?;
         if !folder.exists() {
-            message!("narrows: making a disk of {RELEASE} in {}, once", folder.display());
+            message!(
+                "narrows: making a disk of {RELEASE} in {}, once",
+                folder.display()
+            );
             Image::make(&folder, RELEASE)?;
         }
         Image::open(&folder)
@@ -157,7 +165,10 @@ mod here {
         };
         let engine = |e: std::io::Error| Error::Engine(format!("a token: {e}"));
         let (webhook, traffic) = match &args.tokens {
-            None => (Bearer::draw().map_err(engine)?, Bearer::draw().map_err(engine)?),
+            None => (
+                Bearer::draw().map_err(engine)?,
+                Bearer::draw().map_err(engine)?,
+            ),
             Some(path) => {
                 let text = fs::read_to_string(path).map_err(io("read", path))?;
                 let mut lines = text.lines();

@@ -19,7 +19,9 @@ const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 /// The testbed of the guide's page on descriptors.
 fn intents() -> String {
     let page = include_str!("../../../../docs/descriptors.md");
-    let from = page.find("CREATE NodeModel end VNFD").expect("the guide's testbed");
+    let from = page
+        .find("CREATE NodeModel end VNFD")
+        .expect("the guide's testbed");
     let text = &page[from..];
     text[..text.find("```").expect("its end")].to_owned()
 }
@@ -37,7 +39,9 @@ fn folder(intents: &str) -> TempDir {
 fn seed(at: &Path, out: &str) -> std::process::Output {
     let mut command = narrows();
     command.args(["testbed", "seed", "testbed.nemo", "--program", "program"]);
-    command.args(["--tokens", "tokens", "--out", out]).current_dir(at);
+    command
+        .args(["--tokens", "tokens", "--out", out])
+        .current_dir(at);
     command.output().expect("narrows runs")
 }
 
@@ -72,7 +76,8 @@ fn a_scenario_gives_the_same_seeds_twice_and_each_role_has_its_own() {
         assert!(sums.ends_with("  narrows\n"), "{sums}");
     }
     // They hold tokens.
-    let mode = std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&first).expect("it").permissions());
+    let mode =
+        std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&first).expect("it").permissions());
     assert_eq!(mode & 0o077, 0);
 }
 
@@ -82,7 +87,10 @@ fn file_of(user_data: &str, path: &str) -> String {
     let content = lines.find_map(|line| line.trim().strip_prefix("content: "));
     let text = content.expect("a content").trim_matches('"');
     let mut decoder = Command::new("base64");
-    let decoder = decoder.arg("-d").stdin(Stdio::piped()).stdout(Stdio::piped());
+    let decoder = decoder
+        .arg("-d")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
     let mut child = decoder.spawn().expect("base64 runs");
     let mut input = child.stdin.take().expect("its input");
     input.write_all(text.as_bytes()).expect("it reads");
@@ -96,16 +104,27 @@ fn the_box_has_its_links_with_their_elements_and_a_scenario_that_is_checked() {
     let (folder, out) = seeds(&intents());
     let user = fs::read_to_string(out.join("box/user-data")).expect("user data");
     let scenario = file_of(&user, "box.toml");
-    for part in ["rate 20Mbit queue fq_codel", "netem delay 10ms", "netem delay 5ms"] {
+    for part in [
+        "rate 20Mbit queue fq_codel",
+        "netem delay 10ms",
+        "netem delay 5ms",
+    ] {
         assert!(scenario.contains(part), "{part} in {scenario}");
     }
     assert!(!scenario.contains("[[flow]]"), "{scenario}");
     let file = folder.path().join("box.toml");
     fs::write(&file, &scenario).expect("a file");
     let mut export = narrows();
-    let exported = export.args(["export", "--format", "shell"]).arg(&file).output();
+    let exported = export
+        .args(["export", "--format", "shell"])
+        .arg(&file)
+        .output();
     let exported = exported.expect("narrows runs");
-    assert!(exported.status.success(), "{}", String::from_utf8_lossy(&exported.stderr));
+    assert!(
+        exported.status.success(),
+        "{}",
+        String::from_utf8_lossy(&exported.stderr)
+    );
     let routes = file_of(&user, "far.batch");
     assert!(routes.contains("via 169.254.77.102"), "{routes}");
 }
@@ -118,7 +137,10 @@ fn the_sink_asks_the_source_for_the_flows_of_the_scenario() {
     let file = folder.path().join("flow.yaml");
     fs::write(&file, &flow).expect("a file");
     let mut show = narrows();
-    let shown = show.args(["traffic", "show", "--format", "json"]).arg(&file).output();
+    let shown = show
+        .args(["traffic", "show", "--format", "json"])
+        .arg(&file)
+        .output();
     let shown = shown.expect("narrows runs");
     let value: Value = serde_json::from_slice(&shown.stdout).expect("JSON");
     assert!(value.to_string().contains("bulk"), "{value}");
@@ -131,7 +153,9 @@ fn the_sink_asks_the_source_for_the_flows_of_the_scenario() {
 fn cloud_init_finds_nothing_wrong_in_the_templates() {
     let there = Command::new("cloud-init").arg("--version").output();
     if !there.is_ok_and(|output| output.status.success()) {
-        println!("skipped: cloud_init_finds_nothing_wrong_in_the_templates: there is no cloud-init");
+        println!(
+            "skipped: cloud_init_finds_nothing_wrong_in_the_templates: there is no cloud-init"
+        );
         return;
     }
     let (_folder, out) = seeds(&intents());
@@ -160,12 +184,19 @@ fn a_scenario_that_is_no_testbed_is_refused_with_what_one_is() {
             "on a link without the box",
         ),
         ("cc = \"cubic\"", "cc = \"prague\"", "prague"),
-        ("to = \"sink\"", "to = \"path.box\"", "does not go from source to sink"),
+        (
+            "to = \"sink\"",
+            "to = \"path.box\"",
+            "does not go from source to sink",
+        ),
     ] {
-        let changed = testbed.replace(from, to).replace("from = \"source\"\nto = \"sink\"", match to.contains("begin") {
-            true => "from = \"begin\"\nto = \"sink\"",
-            false => "from = \"source\"\nto = \"sink\"",
-        });
+        let changed = testbed.replace(from, to).replace(
+            "from = \"source\"\nto = \"sink\"",
+            match to.contains("begin") {
+                true => "from = \"begin\"\nto = \"sink\"",
+                false => "from = \"source\"\nto = \"sink\"",
+            },
+        );
         assert_ne!(changed, testbed);
         let folder = folder(&changed);
         let output = seed(folder.path(), "seeds");
@@ -207,20 +238,29 @@ fn machine(orders: &Value) -> Machine {
     fs::write(at.join("token"), TOKEN).expect("a file");
     let mut command = narrows();
     command.args(["testbed", "serve", "orders.json", "--token", "token"]);
-    command.args(["--listen", "127.0.0.1:0"]).current_dir(at).stderr(Stdio::piped());
+    command
+        .args(["--listen", "127.0.0.1:0"])
+        .current_dir(at)
+        .stderr(Stdio::piped());
     let mut child = command.spawn().expect("narrows runs");
     let errors = child.stderr.take().expect("its standard error");
     let mut line = String::new();
     BufReader::new(errors).read_line(&mut line).expect("a line");
     let address = line.split_whitespace().find_map(|word| word.parse().ok());
     let address = address.unwrap_or_else(|| panic!("an address in {line}"));
-    Machine { child, address, _folder: folder }
+    Machine {
+        child,
+        address,
+        _folder: folder,
+    }
 }
 
 /// The status and the body of an answer.
 fn ask(machine: &Machine, method: &str, path: &str, token: &str) -> (u16, Value) {
     let mut stream = TcpStream::connect(machine.address).expect("it listens");
-    stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a time");
+    stream
+        .set_read_timeout(Some(Duration::from_secs(60)))
+        .expect("a time");
     let request = format!(
         "{method} {path} HTTP/1.1\r\nHost: machine\r\nAuthorization: {token}\r\nContent-Length: 0\r\n\r\n"
     );
@@ -229,7 +269,10 @@ fn ask(machine: &Machine, method: &str, path: &str, token: &str) -> (u16, Value)
     stream.read_to_string(&mut answer).expect("an answer");
     let status = answer.split(' ').nth(1).and_then(|s| s.parse().ok());
     let body = answer.split("\r\n\r\n").nth(1).unwrap_or_default();
-    (status.expect("a status"), serde_json::from_str(body).unwrap_or(Value::Null))
+    (
+        status.expect("a status"),
+        serde_json::from_str(body).unwrap_or(Value::Null),
+    )
 }
 
 fn orders(during: &[&str], after: &[&str]) -> Value {
@@ -271,7 +314,10 @@ fn a_webhook_starts_one_run_at_a_time_and_stops_it_when_asked() {
     let machine = machine(&orders(&["sleep", "600"], &["echo", "end"]));
     assert_eq!(ask(&machine, "POST", "/api/v1/runs", &bearer()).0, 201);
     assert_eq!(ask(&machine, "POST", "/api/v1/runs", &bearer()).0, 409);
-    assert_eq!(ask(&machine, "POST", "/api/v1/runs/1/stop", &bearer()).0, 202);
+    assert_eq!(
+        ask(&machine, "POST", "/api/v1/runs/1/stop", &bearer()).0,
+        202
+    );
     let run = over(&machine, 1);
     // A signal ended it.
     assert_eq!(run["state"], "failed");
@@ -283,7 +329,13 @@ fn a_webhook_starts_one_run_at_a_time_and_stops_it_when_asked() {
 #[test]
 fn a_webhook_answers_nobody_without_the_token() {
     let machine = machine(&orders(&["true"], &["true"]));
-    for token in ["", "Bearer", TOKEN, "Bearer 0123456789abcdef0123456789abcdeg", "Basic x"] {
+    for token in [
+        "",
+        "Bearer",
+        TOKEN,
+        "Bearer 0123456789abcdef0123456789abcdeg",
+        "Basic x",
+    ] {
         for (method, path) in [
             ("GET", "/api/v1/state"),
             ("POST", "/api/v1/runs"),
@@ -302,7 +354,11 @@ fn a_webhook_answers_nobody_without_the_token() {
         ("DELETE", "/api/v1/runs", 405),
         ("GET", "/api/v1/runs", 405),
     ] {
-        assert_eq!(ask(&machine, method, path, &bearer()).0, expected, "{method} {path}");
+        assert_eq!(
+            ask(&machine, method, path, &bearer()).0,
+            expected,
+            "{method} {path}"
+        );
     }
 }
 
@@ -310,10 +366,16 @@ fn a_webhook_answers_nobody_without_the_token() {
 fn orders_with_an_unknown_word_are_refused() {
     let folder = TempDir::new().expect("a folder");
     let at = folder.path();
-    fs::write(at.join("orders.json"), "{\"role\": \"sink\", \"shell\": \"x\"}").expect("a file");
+    fs::write(
+        at.join("orders.json"),
+        "{\"role\": \"sink\", \"shell\": \"x\"}",
+    )
+    .expect("a file");
     fs::write(at.join("token"), TOKEN).expect("a file");
     let mut command = narrows();
-    command.args(["testbed", "serve", "orders.json", "--token", "token"]).current_dir(at);
+    command
+        .args(["testbed", "serve", "orders.json", "--token", "token"])
+        .current_dir(at);
     let output = command.output().expect("narrows runs");
     assert_eq!(output.status.code(), Some(2));
     let errors = String::from_utf8_lossy(&output.stderr);

@@ -25,7 +25,9 @@ pub(super) fn ask(
     (method, path): (Method, &str),
     patience: Duration,
 ) -> io::Result<(StatusCode, Value)> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     let request = Request::builder()
         .method(method)
         .uri(path)
@@ -49,7 +51,10 @@ async fn asked(
         .map_err(io::Error::other)?;
     let connection = tokio::spawn(connection);
     let answered = async {
-        let answer = sender.send_request(request).await.map_err(io::Error::other)?;
+        let answer = sender
+            .send_request(request)
+            .await
+            .map_err(io::Error::other)?;
         let status = answer.status();
         let body = Limited::new(answer.into_body(), MOST_BYTES).collect().await;
         let body = body.map_err(io::Error::other)?.to_bytes();

@@ -14,6 +14,8 @@ const OF_KERNELS: [&str; 2] = ["reno", "cubic"];
 pub(super) struct Flows {
     /// Flow files by name.
     pub(super) files: Vec<(String, String)>,
+    /// The controls that they ask for, by the kernel's names, each once.
+    pub(super) controls: Vec<String>,
     /// What of the scenario is not among them, a sentence each.
     pub(super) left_out: Vec<String>,
 }
@@ -26,9 +28,12 @@ pub(super) fn of(line: &Line) -> Result<Flows, Refusal> {
     let plan = &line.plan;
     let mut left_out = Vec::new();
     let mut files = Vec::new();
+    let mut controls: Vec<String> = Vec::new();
     for (i, flow) in plan.flows.iter().enumerate() {
         match config(line, flow) {
             Ok(config) => {
+                let asked = config.get("congestion-ctrl").and_then(Value::as_str);
+                controls.extend(asked.map(str::to_owned));
                 let start = format!("{}s", seconds(Duration::from_nanos(flow.start.as_nanos())));
                 let file = json!({
                     "label": flow.name,
@@ -57,12 +62,20 @@ pub(super) fn of(line: &Line) -> Result<Flows, Refusal> {
         };
         return Err(Refusal::new("flow", found, "a flow from source to sink"));
     }
-    let texts = files.iter().map(|(name, text)| (name.as_str(), text.as_str()));
+    let texts = files
+        .iter()
+        .map(|(name, text)| (name.as_str(), text.as_str()));
     // What the sink will read, so that it is refused here and not there.
     Mix::of_files(texts).map_err(|error| {
         Refusal::new("flow", error.to_string(), "names and values of a flow file")
     })?;
-    Ok(Flows { files, left_out })
+    controls.sort();
+    controls.dedup();
+    Ok(Flows {
+        files,
+        controls,
+        left_out,
+    })
 }
 
 /// What is sent, in iperf3's words; or why it is not.
@@ -87,7 +100,9 @@ fn config(line: &Line, flow: &FlowPlan) -> Result<Map<String, Value>, String> {
             return Err("machines run TCP and plain datagrams".to_owned());
         }
     }
-    let end = flow.stop.map_or(line.plan.duration, |stop| Duration::from_nanos(stop.as_nanos()));
+    let end = flow.stop.map_or(line.plan.duration, |stop| {
+        Duration::from_nanos(stop.as_nanos())
+    });
     let lasts = Duration::from_nanos(end.as_nanos().saturating_sub(flow.start.as_nanos()));
     match flow.traffic {
         Traffic::Bytes(bytes) => put("bytes", json!(bytes)),
@@ -115,7 +130,9 @@ fn control(control: &Control) -> Result<&str, String> {
         Control::Own(spec) if OF_KERNELS.contains(&spec.name()) => Ok(spec.name()),
         other => {
             let name = other.name();
-            Err(format!("`{name}` is not a machine's control (`kernel:{name}` asks its kernel)"))
+            Err(format!(
+                "`{name}` is not a machine's control (`kernel:{name}` asks its kernel)"
+            ))
         }
     }
 }

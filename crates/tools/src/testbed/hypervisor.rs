@@ -16,11 +16,15 @@ use super::orders::DEVICES;
 use super::seed::hardware_addresses;
 use super::{CONTROL, PORT};
 
-/// The program.
-const QEMU: &str = match cfg!(target_arch = "aarch64") {
-    true => "qemu-system-aarch64",
-    false => "qemu-system-x86_64",
-};
+/// The program. Machines are of the architecture that this one has been tried on.
+const QEMU: &str = "qemu-system-x86_64";
+
+/// What the kernel of a disk without a boot loader is given. Where QEMU runs the instructions of four machines
+/// on few processors, a kernel may find that its timer does not work, and a service may take minutes to
+/// start. A kernel that panics is to end its machine and not to stand still. Nothing runs in a machine that its
+/// kernel has to be guarded against.
+const KERNEL_WORDS: &str = "root=LABEL=root rw console=ttyS0 quiet no_timer_check panic=1 mitigations=off \
+    systemd.show_status=false systemd.default_timeout_start_sec=900s";
 
 /// What runs the machines' instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,13 +38,16 @@ pub enum Hypervisor {
 impl Hypervisor {
     /// KVM where this user may use it and the processor has its instructions; otherwise TCG.
     ///
-    /// On x86 a processor says so (`vmx`, `svm`). Some virtual machines have `/dev/kvm` without: theirs
-    /// runs kernels that were built for it alone, and Debian's stand still in it.
+    /// A processor says so (`vmx`, `svm`). Some virtual machines have `/dev/kvm` without: theirs runs
+    /// kernels that were built for it alone, and Debian's stand still in it.
     pub fn usable() -> Self {
-        let opened = File::options().read(true).write(true).open("/dev/kvm").is_ok();
+        let opened = File::options()
+            .read(true)
+            .write(true)
+            .open("/dev/kvm")
+            .is_ok();
         let flags = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-        let able = cfg!(target_arch = "aarch64") || can_virtualise(&flags);
-        match opened && able {
+        match opened && can_virtualise(&flags) {
             true => Self::Kvm,
             false => Self::Tcg,
         }
@@ -58,7 +65,10 @@ impl Hypervisor {
 /// Whether the flags of a processor in `/proc/cpuinfo` have those of virtual machines.
 fn can_virtualise(cpuinfo: &str) -> bool {
     let mut lines = cpuinfo.lines().filter(|line| line.starts_with("flags"));
-    let has = |line: &str| line.split_whitespace().any(|flag| matches!(flag, "vmx" | "svm"));
+    let has = |line: &str| {
+        line.split_whitespace()
+            .any(|flag| matches!(flag, "vmx" | "svm"))
+    };
     lines.any(has)
 }
 
@@ -106,11 +116,22 @@ impl Start<'_> {
         // Ctrl-C is for this process, which then ends its machines.
         command.process_group(0).env("TMPDIR", self.folder);
         let outputs = (errors.try_clone().map_err(engine)?, errors);
-        command.stdin(Stdio::null()).stdout(outputs.0).stderr(outputs.1);
+        command
+            .stdin(Stdio::null())
+            .stdout(outputs.0)
+            .stderr(outputs.1);
         let child = command.spawn().map_err(|error| {
-            Error::Engine(format!("setpriv, which ends machines with this process, cannot be run: {error}"))
+            Error::Engine(format!(
+                "setpriv, which ends machines with this process, cannot be run: {error}"
+            ))
         })?;
-        Ok(Running { role, child, address, console, said })
+        Ok(Running {
+            role,
+            child,
+            address,
+            console,
+            said,
+        })
     }
 
     fn arguments(&self, place: usize, address: SocketAddr) -> Vec<OsString> {
@@ -118,24 +139,28 @@ impl Start<'_> {
         let [control, near, far] = hardware_addresses(place);
         let mut all: Vec<OsString> = Vec::new();
         let mut add = |key: &str, value: OsString| all.extend([OsString::from(key), value]);
-        let machine = match cfg!(target_arch = "aarch64") {
-            true => "virt",
-            false => "q35",
-        };
-        // Features of the processor that are switched off make KVM in virtual machines fail.
-        let processor = match (self.hypervisor, cfg!(target_arch = "aarch64")) {
-            (Hypervisor::Kvm, false) => "host,arch-capabilities=off",
-            (Hypervisor::Kvm, true) => "host",
-            (Hypervisor::Tcg, _) => "max",
+        // KVM in virtual machines may refuse to write what these are read from.
+        let processor = match self.hypervisor {
+            Hypervisor::Kvm => "host,arch-capabilities=off",
+            Hypervisor::Tcg => "max",
         };
         add("-name", format!("narrows-{role}").into());
-        add("-machine", format!("{machine},accel={}", self.hypervisor.word()).into());
+        add(
+            "-machine",
+            format!("q35,accel={}", self.hypervisor.word()).into(),
+        );
         add("-cpu", processor.into());
         add("-smp", "1".into());
         add("-m", format!("{}M", self.memory_mib).into());
         add("-display", "none".into());
         add("-monitor", "none".into());
-        add("-serial", joined("file:", self.folder.join(format!("{role}.console")).as_os_str()));
+        add(
+            "-serial",
+            joined(
+                "file:",
+                self.folder.join(format!("{role}.console")).as_os_str(),
+            ),
+        );
         // Started by no user who may do what this one may not.
         add(
             "-sandbox",
@@ -144,17 +169,16 @@ impl Start<'_> {
         if let Some((kernel, initrd)) = &self.image.kernel {
             add("-kernel", kernel.into());
             add("-initrd", initrd.into());
-            let console = match cfg!(target_arch = "aarch64") {
-                true => "ttyAMA0",
-                false => "ttyS0",
-            };
-            add("-append", format!("root=LABEL=root rw console={console}").into());
+            add("-append", KERNEL_WORDS.into());
         }
         // What is written to the disk is gone with the machine.
         let disk = format!("if=virtio,snapshot=on,format={},file=", self.image.format);
         add("-drive", joined(&disk, self.image.disk.as_os_str()));
         let seed = seed_file(self.folder, role);
-        add("-drive", joined("if=virtio,readonly=on,format=raw,file=", seed.as_os_str()));
+        add(
+            "-drive",
+            joined("if=virtio,readonly=on,format=raw,file=", seed.as_os_str()),
+        );
         let octets = CONTROL.octets();
         let host = Ipv4Addr::new(octets[0], octets[1], octets[2], 2);
         add(
@@ -165,14 +189,18 @@ impl Start<'_> {
             )
             .into(),
         );
-        add("-device", format!("virtio-net-pci,romfile=,netdev=control,mac={control}").into());
+        add(
+            "-device",
+            format!("virtio-net-pci,romfile=,netdev=control,mac={control}").into(),
+        );
         let last = self.line.places.len() - 1;
         for (device, mac, wire, first) in [
             (DEVICES[0], near, place.checked_sub(1), false),
             (DEVICES[1], far, Some(place).filter(|at| *at < last), true),
         ] {
             let Some(wire) = wire else { continue };
-            let ends = [true, false].map(|end| self.folder.join(format!("wire{wire}{}", end as u8)));
+            let ends =
+                [true, false].map(|end| self.folder.join(format!("wire{wire}{}", end as u8)));
             let [own, other] = match first {
                 true => [&ends[0], &ends[1]],
                 false => [&ends[1], &ends[0]],
@@ -183,7 +211,10 @@ impl Start<'_> {
             );
             netdev.push(joined(",remote.path=", other.as_os_str()));
             add("-netdev", netdev);
-            add("-device", format!("virtio-net-pci,romfile=,netdev={device},mac={mac}").into());
+            add(
+                "-device",
+                format!("virtio-net-pci,romfile=,netdev={device},mac={mac}").into(),
+            );
         }
         all.extend(["-nodefaults", "-no-user-config", "-no-reboot"].map(OsString::from));
         all
@@ -248,5 +279,25 @@ impl Drop for Running {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_processor_has_virtual_machines_if_its_flags_say_so() {
+        let flags =
+            |flags: &str| format!("processor\t: 0\nflags\t\t: fpu {flags} sse2\nbugs\t: svm\n");
+        assert!(can_virtualise(&flags("vmx")));
+        assert!(can_virtualise(&flags("svm")));
+        assert!(!can_virtualise(&flags("hypervisor vmx_flags")));
+    }
+
+    #[test]
+    fn a_comma_in_a_path_ends_no_value() {
+        let joined = joined("file=", OsStr::new("/tmp/a,readonly=off"));
+        assert_eq!(joined, "file=/tmp/a,,readonly=off");
     }
 }

@@ -70,12 +70,21 @@ impl Image {
             true => "qcow2",
             false => "raw",
         };
-        Ok(Self { disk, format, kernel })
+        Ok(Self {
+            disk,
+            format,
+            kernel,
+        })
     }
 
     /// The folder for the disk of a release, among what can be made again.
     pub fn kept(release: &str) -> Option<PathBuf> {
-        Some(narrows_files::cache()?.join("narrows").join("testbed").join(release))
+        Some(
+            narrows_files::cache()?
+                .join("narrows")
+                .join("testbed")
+                .join(release),
+        )
     }
 
     /// Makes the disk of a release of Debian in `folder`, which is not there yet, with mmdebstrap.
@@ -85,11 +94,16 @@ impl Image {
     pub fn make(folder: &Path, release: &str) -> Result<(), Error> {
         let is_name = |c: char| c.is_ascii_lowercase();
         if release.is_empty() || !release.chars().all(is_name) {
-            let why = format!("found the release `{release}`, but a name as `{RELEASE}` is expected here");
+            let why = format!(
+                "found the release `{release}`, but a name as `{RELEASE}` is expected here"
+            );
             return Err(Error::Refused(why));
         }
         if folder.exists() {
-            let why = format!("found {}, but a new folder is expected here", folder.display());
+            let why = format!(
+                "found {}, but a new folder is expected here",
+                folder.display()
+            );
             return Err(Error::Refused(why));
         }
         if !nix::unistd::geteuid().is_root() {
@@ -116,7 +130,9 @@ impl Image {
         let status = status.map_err(|e| Error::Engine(format!("bash cannot be run: {e}")))?;
         match status.success() {
             true => Ok(()),
-            false => Err(Error::Engine(format!("the disk could not be made: {status}"))),
+            false => Err(Error::Engine(format!(
+                "the disk could not be made: {status}"
+            ))),
         }
     }
 }

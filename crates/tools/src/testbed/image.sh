@@ -23,16 +23,20 @@ apt-config dump | grep -E '^Acquire::((http|https|ftp)::|Retries|Check-|ForceIPv
 
 # What the disk is to hold beside a bare system: what starts it, what sets it up, and what Narrows
 # calls and links to.
-packages=systemd-sysv,udev,dbus,kmod,cloud-init,iproute2,ethtool,libelf1,linux-image-cloud-$(dpkg --print-architecture)
+packages=systemd-sysv,udev,dbus,kmod,cloud-init,iproute2,libelf1,linux-image-cloud-$(dpkg --print-architecture)
 say "a disk of $release; its packages take some minutes"
 mmdebstrap --quiet --variant=minbase --aptopt="$work/settings" --include="$packages" \
     --dpkgopt=path-exclude='/usr/share/doc/*' --dpkgopt=path-exclude='/usr/share/man/*' \
     --customize-hook='chroot "$1" systemctl enable systemd-networkd.service' \
+    --customize-hook='printf "%s\\n" "datasource_list: [NoCloud]" \
+        "cloud_init_modules: [write-files, set_hostname]" "cloud_config_modules: [runcmd]" \
+        "cloud_final_modules: [scripts-user]" >"$1/etc/cloud/cloud.cfg.d/90_narrows.cfg"' \
     --customize-hook='rm -f "$1/etc/machine-id" "$1"/var/lib/apt/lists/*_*' \
     "$release" "$work/tree" ${archive:+"$archive"}
 mkfs.ext4 -q -F -L root -m 0 -d "$work/tree" "$work/disk.img" 2G
-cp "$work"/tree/boot/vmlinuz-* "$work/vmlinuz"
-cp "$work"/tree/boot/initrd.img-*[0-9a-z] "$work/initrd.img"
+kernels=("$work"/tree/boot/vmlinuz-*)
+cp "${kernels[0]}" "$work/vmlinuz"
+cp "$work/tree/boot/initrd.img-${kernels[0]##*/vmlinuz-}" "$work/initrd.img"
 rm -rf --one-file-system "$work/tree" "$work/settings"
 chmod 755 "$work"
 chmod 644 "$work"/*

@@ -79,7 +79,11 @@ impl Line {
             if is_reserved(host.ipv4) {
                 let found = format!("`{}`", host.ipv4);
                 let allowed = "an address outside of 169.254.77.0/24, which is the machines' own";
-                return Err(Refusal::new(format!("host/{}/ipv4", host.name), found, allowed));
+                return Err(Refusal::new(
+                    format!("host/{}/ipv4", host.name),
+                    found,
+                    allowed,
+                ));
             }
             found.push(Place {
                 role,

@@ -33,8 +33,8 @@ pub use packaged::Program;
 pub use report::{Report, RoleReport};
 pub use run::{Testbed, TestbedOptions, seeds};
 pub use seed::{SeedFile, seed, volume};
-pub use token::Bearer;
 pub use state::{Phase, RunState, Written};
+pub use token::Bearer;
 pub use webhook::Webhook;
 
 use std::net::Ipv4Addr;

@@ -26,7 +26,7 @@ const BEYOND_S: u64 = 60;
 pub struct Orders {
     /// What the machine is.
     pub role: Role,
-    /// Switches below `/proc/sys` and their values.
+    /// Switches below `/proc/sys` and their values, after `prepare`.
     #[serde(default)]
     pub switches: BTreeMap<String, String>,
     /// Programs with their arguments, run one after the other before the machine is ready.
@@ -63,7 +63,7 @@ impl Machine {
     pub fn all(line: &Line) -> Result<(Vec<Self>, Vec<String>), Refusal> {
         let flows = flows::of(line)?;
         let machines = line.places.iter().map(|place| match place.role {
-            Role::Source => Ok(source(line)),
+            Role::Source => Ok(source(line, &flows.controls)),
             Role::Box => inline(line),
             Role::Observer => Ok(observer(line)),
             Role::Sink => Ok(sink(line, &flows.files)),
@@ -96,15 +96,37 @@ fn orders(line: &Line, role: Role) -> Orders {
         serve: None,
         during: None,
         after: None,
-        longest_s: line.plan.duration.as_nanos().div_ceil(1_000_000_000) + BEYOND_S,
+        longest_s: longest_s(line),
     }
 }
 
-fn source(line: &Line) -> Machine {
+/// How long a run may take, in seconds.
+pub(super) fn longest_s(line: &Line) -> u64 {
+    line.plan.duration.as_nanos().div_ceil(1_000_000_000) + BEYOND_S
+}
+
+/// The switch that says which controls a user without rights may choose (tcp(7)): what serves flows
+/// is nobody.
+const CONTROLS: &str = "net/ipv4/tcp_allowed_congestion_control";
+
+fn source(line: &Line, controls: &[String]) -> Machine {
     let mut orders = orders(line, Role::Source);
+    for control in controls.iter().filter(|control| *control != "reno") {
+        let module = format!("tcp_{control}");
+        orders.prepare.push(words(["modprobe", &module]));
+    }
+    let mut allowed = controls.to_vec();
+    if !controls.iter().any(|control| control == "reno") {
+        allowed.push("reno".to_owned());
+    }
+    orders
+        .switches
+        .insert(CONTROLS.to_owned(), allowed.join(" "));
     let own = line.address(Role::Source).to_string();
     let token = path("traffic.token");
-    orders.serve = Some(words(["narrows", "traffic", "serve", &own, "--token", &token]));
+    orders.serve = Some(words([
+        "narrows", "traffic", "serve", &own, "--token", &token,
+    ]));
     Machine {
         files: vec![(BATCH.to_owned(), addresses_and_routes(line, Role::Source))],
         orders,
@@ -115,11 +137,23 @@ fn sink(line: &Line, flows: &[(String, String)]) -> Machine {
     let mut orders = orders(line, Role::Sink);
     let server = line.address(Role::Source).to_string();
     orders.during = Some(words([
-        "narrows", "traffic", "run", &path("flows"), "--server", &server, "--token",
-        &path("traffic.token"), "--format", "json",
+        "narrows",
+        "traffic",
+        "run",
+        &path("flows"),
+        "--server",
+        &server,
+        "--token",
+        &path("traffic.token"),
+        "--format",
+        "json",
     ]));
     let mut files = vec![(BATCH.to_owned(), addresses_and_routes(line, Role::Sink))];
-    files.extend(flows.iter().map(|(name, text)| (format!("flows/{name}"), text.clone())));
+    files.extend(
+        flows
+            .iter()
+            .map(|(name, text)| (format!("flows/{name}"), text.clone())),
+    );
     Machine { orders, files }
 }
 
@@ -131,7 +165,16 @@ fn observer(line: &Line) -> Machine {
     ] {
         orders.switches.insert(switch.to_owned(), value.to_owned());
     }
-    orders.during = Some(words(["narrows", "observe", "-i", DEVICES[0], "--rows", "estimates", "--format", "json"]));
+    orders.during = Some(words([
+        "narrows",
+        "observe",
+        "-i",
+        DEVICES[0],
+        "--rows",
+        "estimates",
+        "--format",
+        "json",
+    ]));
     Machine {
         files: vec![(BATCH.to_owned(), addresses_and_routes(line, Role::Observer))],
         orders,
@@ -146,9 +189,8 @@ fn inline(line: &Line) -> Result<Machine, Refusal> {
     orders.prepare.insert(0, up);
     files.insert(0, ("box.toml".to_owned(), scenario));
     let devices = [(DEVICES[0], HOSTS[0]), (DEVICES[1], HOSTS[2])];
-    let moves = devices.map(|(device, host)| {
-        format!("link set dev {device} netns {}\n", namespace(host))
-    });
+    let moves =
+        devices.map(|(device, host)| format!("link set dev {device} netns {}\n", namespace(host)));
     files.push((BATCH.to_owned(), moves.concat()));
     for (host, text) in HOSTS.iter().zip(within_namespaces(line)) {
         let name = format!("{host}.batch");
@@ -156,7 +198,13 @@ fn inline(line: &Line) -> Result<Machine, Refusal> {
         orders.prepare.push(enter);
         files.push((name, text));
     }
-    let status = words(["narrows", "status", within_box::TOPOLOGY, "--format", "json"]);
+    let status = words([
+        "narrows",
+        "status",
+        within_box::TOPOLOGY,
+        "--format",
+        "json",
+    ]);
     orders.after = Some(status);
     Ok(Machine { orders, files })
 }
@@ -187,7 +235,10 @@ fn on_both_sides(line: &Line, at: usize) -> [Vec<Ipv4Addr>; 2] {
 fn addresses_and_routes(line: &Line, role: Role) -> String {
     let own = line.address(role);
     let sides = on_both_sides(line, line.index(role));
-    let used = DEVICES.iter().zip(sides).filter(|(_, others)| !others.is_empty());
+    let used = DEVICES
+        .iter()
+        .zip(sides)
+        .filter(|(_, others)| !others.is_empty());
     let lines = used.map(|(device, others)| {
         let routes = routes_by(device, &others, Some(own));
         format!("link set dev {device} up\naddress replace {own}/32 dev {device}\n{routes}")

@@ -60,7 +60,11 @@ impl Program {
         };
         let digest = Sha256::digest(&bytes);
         let sha256 = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-        Some(Self { bytes, file, sha256 })
+        Some(Self {
+            bytes,
+            file,
+            sha256,
+        })
     }
 
     /// This program.
@@ -69,7 +73,8 @@ impl Program {
     /// When the system does not say where it is, or it cannot be read.
     pub fn own() -> Result<Self, Error> {
         let path = std::env::current_exe();
-        let path: PathBuf = path.map_err(|e| Error::Engine(format!("finding this program: {e}")))?;
+        let path: PathBuf =
+            path.map_err(|e| Error::Engine(format!("finding this program: {e}")))?;
         Self::read(&path)
     }
 }

@@ -62,7 +62,10 @@ impl RoleReport {
 
 impl Report {
     fn machine(&self, role: Role) -> Option<&Written> {
-        self.machines.iter().find(|machine| machine.role == role)?.written()
+        self.machines
+            .iter()
+            .find(|machine| machine.role == role)?
+            .written()
     }
 
     /// The files that keep what programs wrote: a name and a text each.
@@ -110,7 +113,11 @@ impl fmt::Display for Report {
             let Some(run) = machine.run.as_ref().filter(failed) else {
                 continue;
             };
-            let errors = run.programs.last().map(|w| w.errors.as_str()).unwrap_or_default();
+            let errors = run
+                .programs
+                .last()
+                .map(|w| w.errors.as_str())
+                .unwrap_or_default();
             let last = errors.lines().last().unwrap_or("it wrote no reason");
             writeln!(f, "{} failed: {}", machine.role, plain(&Value::from(last)))?;
         }
@@ -126,7 +133,11 @@ impl Report {
             return Ok(());
         };
         let seconds = result["seconds"].as_f64().filter(|s| *s > 0.0);
-        writeln!(f, "{:<24} {:>12} {:>14} {:>9}", "flow", "received_MB", "received_mbit", "complete")?;
+        writeln!(
+            f,
+            "{:<24} {:>12} {:>14} {:>9}",
+            "flow", "received_MB", "received_mbit", "complete"
+        )?;
         for set in result["sets"].as_array().into_iter().flatten() {
             let bytes = set["received_bytes"].as_f64();
             let mbit = bytes.zip(seconds).map(|(bytes, s)| bytes * 8.0 / s / 1e6);
@@ -147,8 +158,9 @@ impl Report {
         let Some(written) = self.machine(Role::Observer) else {
             return Ok(());
         };
-        let rows: Vec<Value> =
-            (written.output.lines()).filter_map(|line| serde_json::from_str(line).ok()).collect();
+        let rows: Vec<Value> = (written.output.lines())
+            .filter_map(|line| serde_json::from_str(line).ok())
+            .collect();
         let of = |event: &'static str| rows.iter().filter(move |row| row["event"] == event);
         let packets = |row: &Value| {
             let side = |name: &str| row[name]["packets"].as_u64().unwrap_or(0);
@@ -186,7 +198,10 @@ impl Report {
             return Ok(());
         };
         let links = status[0]["figures"]["links"].as_array();
-        let ways = links.into_iter().flatten().flat_map(|link| [&link["up"], &link["down"]]);
+        let ways = links
+            .into_iter()
+            .flatten()
+            .flat_map(|link| [&link["up"], &link["down"]]);
         let elements = ways.filter_map(|way| way["elements"].as_array()).flatten();
         let busy = elements.filter(|e| e["sojourn_mean_ms"].is_number() || e["drops"] != 0);
         for element in busy {

@@ -22,7 +22,7 @@ use super::client::ask;
 use super::hypervisor::{Hypervisor, Running, Start, seed_file};
 use super::image::Image;
 use super::line::{Line, Role};
-use super::orders::Machine;
+use super::orders::{Machine, longest_s};
 use super::packaged::Program;
 use super::report::{Report, RoleReport};
 use super::seed::{SeedFile, seed, volume};
@@ -107,7 +107,11 @@ fn remove_left(parent: &Path) {
 /// Writes a file that this user alone may read: seeds hold tokens.
 fn write_own(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut options = File::options();
-    let mut file = options.write(true).create_new(true).mode(0o600).open(path)?;
+    let mut file = options
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)?;
     file.write_all(bytes)
 }
 
@@ -143,7 +147,8 @@ impl Testbed {
     ) -> Result<Option<Self>, Error> {
         let drawn = || Bearer::draw().map_err(engine("a token"));
         let (webhook, traffic) = (drawn()?, drawn()?);
-        let (seeds, left_out) = seeds(&line, &options.program, &webhook, &traffic).map_err(refused)?;
+        let (seeds, left_out) =
+            seeds(&line, &options.program, &webhook, &traffic).map_err(refused)?;
         let parent = std::env::temp_dir();
         remove_left(&parent);
         // Of mode 0700: sockets between machines have no other lock.
@@ -157,9 +162,10 @@ impl Testbed {
             let written = volume(files).and_then(|disk| write_own(&path, &disk));
             written.map_err(engine("a seed"))?;
         }
-        let longest = Machine::all(&line).map_err(refused)?.0;
-        let longest = longest.iter().map(|machine| machine.orders.longest_s).max();
-        say(&format!("starting four machines ({})", options.hypervisor.word()));
+        say(&format!(
+            "starting four machines ({})",
+            options.hypervisor.word()
+        ));
         let begun = Instant::now();
         let start = Start {
             line: &line,
@@ -172,11 +178,12 @@ impl Testbed {
         for place in 0..line.places.len() {
             starting.push(start.machine(place)?);
         }
-        let Some(machines) = ready(starting, &webhook, begun, options.patience, cancel, say)? else {
+        let Some(machines) = ready(starting, &webhook, begun, options.patience, cancel, say)?
+        else {
             return Ok(None);
         };
         Ok(Some(Self {
-            longest: Duration::from_secs(longest.unwrap_or(0)),
+            longest: Duration::from_secs(longest_s(&line)),
             ready_s: begun.elapsed().as_secs_f64(),
             line,
             options,
@@ -191,7 +198,9 @@ impl Testbed {
     /// Where each machine's webhook is asked.
     pub fn addresses(&self) -> Vec<(Role, SocketAddr)> {
         let machines = self.machines.iter();
-        machines.map(|machine| (machine.running.role, machine.running.address)).collect()
+        machines
+            .map(|machine| (machine.running.role, machine.running.address))
+            .collect()
     }
 
     /// The token of the webhooks.
@@ -213,7 +222,9 @@ impl Testbed {
         // Packets that pass before it observes are lost for it.
         let (observer, id) = ids[0];
         self.until(observer, id, cancel, PATIENCE, |run| {
-            run.programs.iter().any(|program| !program.errors.is_empty())
+            run.programs
+                .iter()
+                .any(|program| !program.errors.is_empty())
         })?;
         let sink = self.post(Role::Sink)?;
         say("the run has begun");
@@ -237,7 +248,9 @@ impl Testbed {
         });
         let elements = self.line.plan.elements();
         // Of an acknowledgement: 20 bytes of IP, 20 of TCP, 12 of timestamps.
-        let base = elements.map(|element| element.spec.base_delay(0, 52).as_nanos()).sum::<u64>();
+        let base = elements
+            .map(|element| element.spec.base_delay(0, 52).as_nanos())
+            .sum::<u64>();
         Ok(Report {
             name: self.line.name().to_owned(),
             hypervisor: self.options.hypervisor.word().to_owned(),
@@ -278,7 +291,10 @@ impl Testbed {
     /// # Errors
     /// That one.
     pub fn check(&mut self) -> Result<(), Error> {
-        let mut ended = self.machines.iter_mut().filter_map(|machine| machine.running.ended());
+        let mut ended = self
+            .machines
+            .iter_mut()
+            .filter_map(|machine| machine.running.ended());
         ended.next().map_or(Ok(()), Err)
     }
 
@@ -324,7 +340,9 @@ impl Testbed {
             self.check()?;
             if begun.elapsed() > patience {
                 let s = patience.as_secs();
-                return Err(Error::Engine(format!("{role}: its run was not over after {s} s")));
+                return Err(Error::Engine(format!(
+                    "{role}: its run was not over after {s} s"
+                )));
             }
             if cancel.load(Ordering::SeqCst) && !stopped {
                 stopped = true;
@@ -367,7 +385,14 @@ fn ready(
                     let ready_s = begun.elapsed().as_secs_f64();
                     say(&format!("{role} is ready after {ready_s:.0} s"));
                     let version = state["version"].as_str().unwrap_or_default().to_owned();
-                    all.push((at, Ready { running, ready_s, version }));
+                    all.push((
+                        at,
+                        Ready {
+                            running,
+                            ready_s,
+                            version,
+                        },
+                    ));
                 }
                 // Nothing listens there yet.
                 _ => still.push((at, running)),

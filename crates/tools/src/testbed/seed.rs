@@ -73,10 +73,20 @@ pub fn seed(
     let network = network(line, role);
     // Another content is another instance, which cloud-init sets up anew.
     let mut hash = Sha256::new();
-    for part in [user_data.as_str(), DAY_0, INSTALL, &unit, &network, &program.sha256] {
+    for part in [
+        user_data.as_str(),
+        DAY_0,
+        INSTALL,
+        &unit,
+        &network,
+        &program.sha256,
+    ] {
         hash.update(part);
     }
-    let digest: String = hash.finalize()[..8].iter().map(|b| format!("{b:02x}")).collect();
+    let digest: String = hash.finalize()[..8]
+        .iter()
+        .map(|b| format!("{b:02x}"))
+        .collect();
     let meta_data = filled(
         META_DATA,
         &[
@@ -134,7 +144,9 @@ fn network(line: &Line, role: Role) -> String {
 pub fn volume(files: &[SeedFile]) -> io::Result<Vec<u8>> {
     let needed: usize = files.iter().map(|file| file.bytes.len() + (64 << 10)).sum();
     // Of 64 MiB at least, which FAT32 can be on with clusters of a sector.
-    let size = (needed + needed / 64 + BESIDE).max(64 << 20).next_multiple_of(1 << 20);
+    let size = (needed + needed / 64 + BESIDE)
+        .max(64 << 20)
+        .next_multiple_of(1 << 20);
     let mut disk = Cursor::new(vec![0_u8; size]);
     let options = FormatVolumeOptions::new()
         .fat_type(FatType::Fat32)

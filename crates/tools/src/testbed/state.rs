@@ -146,12 +146,16 @@ impl Run {
         };
         thread::scope(|scope| {
             let (output, errors) = (child.stdout.take(), child.stderr.take());
-            scope.spawn(move || self.keep(output, |text| {
-                locked(&self.state).programs[at].output.push_str(text);
-            }));
-            scope.spawn(move || self.keep(errors, |text| {
-                locked(&self.state).programs[at].errors.push_str(text);
-            }));
+            scope.spawn(move || {
+                self.keep(output, |text| {
+                    locked(&self.state).programs[at].output.push_str(text);
+                })
+            });
+            scope.spawn(move || {
+                self.keep(errors, |text| {
+                    locked(&self.state).programs[at].errors.push_str(text);
+                })
+            });
             match self.wait(&mut child, longest) {
                 Ok(status) => {
                     locked(&self.state).programs[at].status = status.code();

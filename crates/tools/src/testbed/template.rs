@@ -69,6 +69,9 @@ mod tests {
         let text = "a\"\nruncmd:\n  - [halt]\n# \\";
         let line = quoted(text);
         assert_eq!(line.lines().count(), 1);
-        assert_eq!(serde_json::from_str::<String>(&line).expect("a string"), text);
+        assert_eq!(
+            serde_json::from_str::<String>(&line).expect("a string"),
+            text
+        );
     }
 }

@@ -55,7 +55,11 @@ impl Bearer {
         let random = SystemRandom::new();
         let key = hmac::Key::generate(hmac::HMAC_SHA256, &random).map_err(no_random)?;
         let tag = hmac::sign(&key, text.as_bytes());
-        Ok(Self { text: text.to_owned(), key, tag })
+        Ok(Self {
+            text: text.to_owned(),
+            key,
+            tag,
+        })
     }
 
     /// Its characters.

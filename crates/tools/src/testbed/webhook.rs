@@ -76,7 +76,10 @@ impl Webhook {
         };
         let text = fs::read_to_string(path).map_err(io)?;
         serde_json::from_str(&text).map_err(|error| {
-            let why = format!("{}: found {error}, but orders of a testbed are expected", path.display());
+            let why = format!(
+                "{}: found {error}, but orders of a testbed are expected",
+                path.display()
+            );
             Error::Refused(why)
         })
     }
@@ -113,21 +116,28 @@ impl Webhook {
     /// # Errors
     /// When a step of the orders fails, or the program that serves ends.
     pub fn serve(self, end: &AtomicBool) -> Result<(), Error> {
-        let engine = |what: &str, error: &dyn std::fmt::Display| {
-            Error::Engine(format!("{what}: {error}"))
-        };
+        let engine =
+            |what: &str, error: &dyn std::fmt::Display| Error::Engine(format!("{what}: {error}"));
         prepare(&self.shared.orders)?;
         let mut served = match &self.shared.orders.serve {
             Some(command) => Some(Served::start(command)?),
             None => None,
         };
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
         let runtime = runtime.map_err(|e| engine("starting the webhook", &e))?;
         let answered = runtime.block_on(self.accept(end, || match &mut served {
             Some(served) => served.has_ended(),
             None => Ok(()),
         }));
-        for run in &self.shared.runs.lock().unwrap_or_else(PoisonError::into_inner).1 {
+        for run in &self
+            .shared
+            .runs
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .1
+        {
             run.stop();
         }
         answered
@@ -175,16 +185,8 @@ impl Webhook {
     }
 }
 
-/// Sets switches and runs programs, one after the other.
+/// Runs programs, one after the other, and sets switches.
 fn prepare(orders: &Orders) -> Result<(), Error> {
-    for (switch, value) in &orders.switches {
-        let path = Path::new("/proc/sys").join(switch);
-        fs::write(&path, value).map_err(|source| Error::Io {
-            verb: "write",
-            path,
-            source,
-        })?;
-    }
     for command in &orders.prepare {
         let words = command.join(" ");
         let (program, arguments) = command.split_first().ok_or_else(|| {
@@ -197,6 +199,14 @@ fn prepare(orders: &Orders) -> Result<(), Error> {
         if !status.success() {
             return Err(failed(status.to_string()));
         }
+    }
+    for (switch, value) in &orders.switches {
+        let path = Path::new("/proc/sys").join(switch);
+        fs::write(&path, value).map_err(|source| Error::Io {
+            verb: "write",
+            path,
+            source,
+        })?;
     }
     Ok(())
 }
@@ -214,7 +224,10 @@ impl Served {
         let (program, arguments) = command
             .split_first()
             .ok_or_else(|| failed("no program is named".to_owned()))?;
-        let child = Command::new(program).args(arguments).stdin(Stdio::null()).spawn();
+        let child = Command::new(program)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .spawn();
         let child = child.map_err(|e| failed(e.to_string()))?;
         Ok(Self { child, words })
     }
@@ -253,7 +266,10 @@ fn answer(shared: &Shared, request: &Request<Incoming>) -> Response<Full<Bytes>>
     let one = given.next().filter(|_| given.next().is_none());
     let one = one.and_then(|value| value.to_str().ok());
     if !one.is_some_and(|value| shared.token.lets_in(value)) {
-        return refused(StatusCode::UNAUTHORIZED, "`Authorization: Bearer TOKEN` is missing or wrong");
+        return refused(
+            StatusCode::UNAUTHORIZED,
+            "`Authorization: Bearer TOKEN` is missing or wrong",
+        );
     }
     let mut runs = shared.runs.lock().unwrap_or_else(PoisonError::into_inner);
     let parts: Vec<&str> = request.uri().path().split('/').skip(1).collect();
@@ -287,9 +303,9 @@ fn answer(shared: &Shared, request: &Request<Incoming>) -> Response<Full<Bytes>>
                 Err(error) => refused(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
             }
         }
-        (&Method::GET, ["api", "v1", "runs", id]) => found(id).map_or_else(absent, |run| {
-            with(StatusCode::OK, &json!(run.shown()))
-        }),
+        (&Method::GET, ["api", "v1", "runs", id]) => {
+            found(id).map_or_else(absent, |run| with(StatusCode::OK, &json!(run.shown())))
+        }
         (&Method::POST, ["api", "v1", "runs", id, "stop"]) => match found(id) {
             Some(run) => {
                 run.stop();
@@ -297,9 +313,15 @@ fn answer(shared: &Shared, request: &Request<Incoming>) -> Response<Full<Bytes>>
             }
             None => absent(),
         },
-        (_, ["api", "v1", "state" | "runs"] | ["api", "v1", "runs", _] | ["api", "v1", "runs", _, "stop"]) => {
-            refused(StatusCode::METHOD_NOT_ALLOWED, "GET or POST; see `narrows testbed serve --help`")
-        }
+        (
+            _,
+            ["api", "v1", "state" | "runs"]
+            | ["api", "v1", "runs", _]
+            | ["api", "v1", "runs", _, "stop"],
+        ) => refused(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "GET or POST; see `narrows testbed serve --help`",
+        ),
         _ => absent(),
     }
 }

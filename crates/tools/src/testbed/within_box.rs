@@ -89,7 +89,11 @@ fn named(files: &NamedFiles) -> Result<Vec<(String, String)>, Refusal> {
     let texts: BTreeMap<String, String> = texts.map_err(unreadable)?;
     if let Some(name) = texts.keys().find(|name| !plain(name)) {
         let found = format!("`{name}`");
-        return Err(Refusal::new("", found, "a file below the scenario's folder"));
+        return Err(Refusal::new(
+            "",
+            found,
+            "a file below the scenario's folder",
+        ));
     }
     Ok(texts.into_iter().collect())
 }
