@@ -72,7 +72,7 @@ pub struct TestbedRun {
 #[command(
     after_help = "For instance: narrows testbed seed testbed.nemo --out seeds
 
-Each machine has a folder with the files of its seed, and a volume of them (SOURCE.img, …) to be given to it \
+Each machine has a folder with the files of its seed, and a volume of them (`source.img` and so on) to be given to it \
 as a disk. They hold tokens: keep them as you keep a password. The same file, program and tokens \
 give the same bytes."
 )]

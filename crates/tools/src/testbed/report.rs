@@ -10,7 +10,7 @@ use super::state::{Phase, RunState, Written};
 
 /// Estimates of the observer that are shown: technique and quantity.
 const SHOWN: [(&str, &str); 5] = [
-    ("handshake", "full_rtt"),
+    ("handshake", "full_rtt_initiator"),
     ("ts-all", "left_rtt"),
     ("ts-all", "right_rtt"),
     ("seq-ack", "left_rtt"),
@@ -182,7 +182,7 @@ impl Report {
             let Some(row) = rows.find(fits) else { continue };
             writeln!(
                 f,
-                "  {technique:<10} {quantity:<10} median {:>8} ms  min {:>8} ms  n {}",
+                "  {technique:<10} {quantity:<18} median {:>8} ms  min {:>8} ms  n {}",
                 number(row["median_ms"].as_f64(), 2),
                 number(row["min_ms"].as_f64(), 2),
                 row["n"],
