@@ -1,6 +1,6 @@
 //! Which commit the program is built from: for `--version`, `run.json` and pages.
 //!
-//! Only this crate, on which no other depends, is built again for another
+//! Only this crate, on which none but the module for Python depends, is built again for another
 //! commit.
 
 mod commit;

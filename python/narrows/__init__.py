@@ -12,6 +12,8 @@
 ['flow/prague', 'flow/cubic']
 """
 
+from pathlib import Path
+
 from . import _narrows
 from ._calls import campaign, compare, diff, observe, open, packets, run
 from ._errors import (
@@ -29,6 +31,9 @@ from ._progress import Progress
 from ._results import Campaign, Comparison, Diff, Figure, Figures, Finding, Observation, Run, Series
 from ._style import style
 from ._sweep import CellDone, Executor, sweep
+
+# Beside it lies what runs in a kernel in virtual time.
+_narrows.loaded_from(Path(str(_narrows.__file__)))
 
 #: Version and commit.
 __version__: str = _narrows.version_line()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     Results = Union[Run, Campaign, Comparison]
 
 PathLike = Union[str, "os.PathLike[str]"]
-Engine = Literal["sim", "live"]
+Engine = Literal["sim", "live", "kernel"]
 Store = Union[str, "os.PathLike[str]", Literal[False], None]
 
 
@@ -77,7 +77,6 @@ def campaign(
             out=_path(out),
             store=store_of(store),
             fresh=fresh,
-            file=module_file(),
             progress=follow,
         )
     return Campaign(data)
@@ -189,11 +188,6 @@ def store_of(store: Store) -> Path | None:
     if of_environment is not None:
         return Path(of_environment) if of_environment else None
     return _narrows.store_of_user()
-
-
-def module_file() -> str:
-    """The file of the compiled module."""
-    return str(_narrows.__file__)
 
 
 def _path(path: PathLike | None) -> Path | None:

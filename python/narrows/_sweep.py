@@ -11,7 +11,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, Protocol, TypedDict
 
 from . import _inputs
-from ._calls import Store, module_file, seeds_of, store_of
+from ._calls import Engine, Store, seeds_of, store_of
 from ._errors import NarrowsError, Refused, SweepFailed
 from ._inputs import Source, Words
 from ._narrows import Scenario, SweepData
@@ -81,7 +81,7 @@ def _data(task: Task) -> SweepData:
             source: _inputs.Campaign = {
                 "name": task.name, "text": task.text, "sets": task.sets, "only": task.only
             }
-            data = SweepData(source, task.seeds, task.engine, Path(task.store), module_file())
+            data = SweepData(source, task.seeds, task.engine, Path(task.store))
             while len(_read) >= _MOST_READ:
                 _read.pop(next(iter(_read)))
             _read[task.id] = data
@@ -112,7 +112,7 @@ def sweep(
     name: str = "sweep",
     only: Words = (),
     seeds: int | Iterable[int] | None = None,
-    engine: str = "sim",
+    engine: Engine = "sim",
     executor: Executor | None = None,
     chunk: int = 1,
     store: Store = None,
@@ -159,7 +159,7 @@ def sweep(
             key="store", found="none", allowed="a folder for the cells of the sweep",
         )
     place = Path(os.path.abspath(place))
-    data = SweepData(source, seeds_of(seeds), engine, place, module_file())
+    data = SweepData(source, seeds_of(seeds), engine, place)
     sweep = _Sweep(data, each)
     with Followed(progress, data.name) as follow:
         sweep.follow = follow

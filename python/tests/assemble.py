@@ -1,7 +1,7 @@
-"""Makes a wheel of what a build for tests has left: ``assemble.py VERSION MODULE COMMAND FOLDER``.
+"""Makes a wheel of what a build for tests has left: ``assemble.py VERSION MODULE GUEST FOLDER``.
 
 ``make wheel`` has maturin make the one that is given away. This one has the same files in the
-same places, of a module and a command that are there already; COMMAND may be ``-`` for none.
+same places, of a module and the program ``narrows-guest`` that are there already.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parent.parent / "narrows"
 
+ENTRY_POINTS = "[console_scripts]\nnarrows = narrows._command:main\n"
 METADATA = "Metadata-Version: 2.1\nName: narrows\nVersion: {version}\nRequires-Python: >=3.10\n"
 WHEEL = (
     "Wheel-Version: 1.0\nGenerator: narrows tests\nRoot-Is-Purelib: false\nTag: cp310-abi3-linux_{}\n"
 )
 
 
-def main(version: str, module: str, command: str, folder: str) -> None:
+def main(version: str, module: str, guest: str, folder: str) -> None:
     import platform
 
     machine = platform.machine()
@@ -33,8 +34,8 @@ def main(version: str, module: str, command: str, folder: str) -> None:
     files |= {f"narrows/{name}": (PACKAGE / name).read_bytes() for name in ("py.typed",)
     }
     files["narrows/_narrows.abi3.so"] = Path(module).read_bytes()
-    if command != "-":
-        files[f"narrows-{version}.data/scripts/narrows"] = Path(command).read_bytes()
+    files["narrows/narrows-guest"] = Path(guest).read_bytes()
+    files[f"{info}/entry_points.txt"] = ENTRY_POINTS.encode()
     files[f"{info}/METADATA"] = METADATA.format(version=version).encode()
     files[f"{info}/WHEEL"] = WHEEL.format(machine).encode()
     record = ""
@@ -46,7 +47,7 @@ def main(version: str, module: str, command: str, folder: str) -> None:
     with zipfile.ZipFile(wheel, "w", zipfile.ZIP_STORED) as archive:
         for name, contents in files.items():
             entry = zipfile.ZipInfo(name)
-            entry.external_attr = (0o100755 if "/scripts/" in name else 0o100644) << 16
+            entry.external_attr = (0o100755 if name == "narrows/narrows-guest" else 0o100644) << 16
             archive.writestr(entry, contents)
     print(wheel)
 

@@ -44,7 +44,6 @@ def test_a_refusal_comes_whole_from_another_process() -> None:
         ({"links": LINKS}, "flow"),
         ({"links": LINKS, "flows": "cubic", "set": {"no/such": 1}}, "no/such"),
         ({"links": LINKS, "flows": "cubic", "engine": "warp"}, "engine: found `warp`"),
-        ({"links": LINKS, "flows": "cubic", "engine": "kernel"}, "narrows run … --engine kernel"),
         ({"scenario": "no/such/entry"}, "neither"),
         ({"scenario": {"flow": object()}}, "not JSON serializable"),
         ({"scenario": "version = 1\nname = '\ud800'"}, "surrogates"),
@@ -56,6 +55,22 @@ def test_wrong_input_is_refused_before_anything_runs(given: dict[str, Any], text
     with pytest.raises(ValueError) as raised:
         narrows.run(**given)
     assert text in str(raised.value)
+
+
+def test_a_kernel_that_was_not_built_is_refused_with_what_builds_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    scenario = narrows.scenario(links=LINKS, flows="cubic")
+    sweep = {"grid": {"flow/cubic/cc": ["cubic"]}, "store": tmp_path / "store"}
+    for call in (
+        lambda: narrows.run(scenario, engine="kernel"),
+        lambda: narrows.compare(scenario, engine="kernel"),
+        lambda: narrows.sweep(scenario, engine="kernel", **sweep),
+    ):
+        with pytest.raises(narrows.Refused, match="`narrows kernel build` builds one") as raised:
+            call()
+        assert raised.value.key == "engine" and raised.value.found.startswith("`kernel`: ")
 
 
 def test_other_errors_have_their_own_classes(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ use crate::commands::Command;
 #[derive(Parser, Debug)]
 #[command(
     name = "narrows",
-    version = env!("NARROWS_VERSION"),
+    version = crate::VERSION,
     propagate_version = true,
     max_term_width = 100
 )]

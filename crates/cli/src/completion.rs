@@ -6,7 +6,6 @@
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::Path;
-use std::process::ExitCode;
 
 use clap::CommandFactory;
 use clap_complete::CompleteEnv;
@@ -16,21 +15,23 @@ use narrows::results::{Results, open};
 use narrows::scenario::{FileKind, Loaded, catalog, load};
 
 use crate::args::Cli;
+use crate::call;
 use crate::commands::words;
 use crate::output::message;
+use crate::status::{REFUSED, Status};
 
 /// Which shell asks.
 const ASKED: &str = "NARROWS_COMPLETE";
 
 /// Answers a shell that asks what can stand next; `None` if none did.
-pub fn answered() -> Option<ExitCode> {
+pub fn answered() -> Option<u8> {
     let asked = CompleteEnv::with_factory(Cli::command).var(ASKED);
     let here = std::env::current_dir().ok();
-    match asked.try_complete(std::env::args_os(), here.as_deref()) {
-        Ok(answered) => answered.then_some(ExitCode::SUCCESS),
+    match asked.try_complete(call::words(), here.as_deref()) {
+        Ok(answered) => answered.then_some(Status::Done.number()),
         Err(error) => {
             message!("narrows: {ASKED}: {error}");
-            Some(ExitCode::from(2))
+            Some(REFUSED)
         }
     }
 }
@@ -244,8 +245,8 @@ fn campaign_in(word: String) -> Option<narrows::results::campaign::CampaignResul
 
 /// The words before the one that is being typed, the program's name first.
 fn words_before() -> Vec<String> {
-    let line = std::env::args().skip_while(|word| word != "--").skip(1);
-    let mut words: Vec<String> = line.collect();
+    let line = call::texts().into_iter().skip_while(|word| word != "--");
+    let mut words: Vec<String> = line.skip(1).collect();
     // Bash and zsh say which one it is; fish ends the line there.
     let index = std::env::var("_CLAP_COMPLETE_INDEX").ok();
     let at = index.and_then(|index| index.parse().ok());

@@ -32,7 +32,7 @@ fn report(panic: &PanicHookInfo<'_>) -> String {
         .map_or(String::new(), |at| format!(" at {at}"));
     let thread = std::thread::current();
     let thread = thread.name().unwrap_or("without a name").to_owned();
-    let command: Vec<_> = std::env::args().collect();
+    let command = crate::call::texts();
     format!(
         "narrows: this is a mistake in narrows itself, and what was printed or written may be \
          incomplete.\n  {what}{place}, in the thread {thread}\n  Please report it at {ISSUES} \

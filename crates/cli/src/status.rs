@@ -1,7 +1,6 @@
 //! How the program ends.
 
 use std::io::IsTerminal;
-use std::process::ExitCode;
 
 use narrows::Error;
 use narrows::kernel::{BuildError, StoreError};
@@ -10,7 +9,7 @@ use narrows::scenario::Refusal;
 use crate::output::message;
 
 /// What refused input ends with.
-const REFUSED: u8 = 2;
+pub const REFUSED: u8 = 2;
 
 /// Why the program ends; scripts distinguish these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,11 +40,7 @@ impl Status {
     pub const NOT_MADE: Self = Self::Command(125);
 
     /// What the process ends with.
-    pub fn code(self) -> ExitCode {
-        ExitCode::from(self.number())
-    }
-
-    fn number(self) -> u8 {
+    pub fn number(self) -> u8 {
         match self {
             Self::Done => 0,
             Self::Failed => 1,
@@ -131,7 +126,7 @@ impl From<Error> for Failure {
 impl Failure {
     /// Says it on standard error, and gives the exit status: 2 for refused
     /// input, 77 for a right that is missing, 1 for what failed.
-    pub fn report(self) -> ExitCode {
+    pub fn report(self) -> u8 {
         match self {
             Self::Refused(refusal) => {
                 let of_rights = refusal.is_of_rights();
@@ -142,22 +137,23 @@ impl Failure {
                     message!("{}", refusal.to_line());
                 }
                 match of_rights {
-                    true => Status::NoPermission.code(),
-                    false => ExitCode::from(REFUSED),
+                    true => Status::NoPermission.number(),
+                    false => REFUSED,
                 }
             }
             Self::Lab(error) => {
                 message!("narrows: {error}{}", remedy(&error));
                 if error.is_of_rights() {
-                    return Status::NoPermission.code();
+                    return Status::NoPermission.number();
                 }
-                ExitCode::from(if error.is_refusal() { REFUSED } else { 1 })
+                if error.is_refusal() { REFUSED } else { 1 }
             }
             Self::Kernel(error) => {
                 message!("narrows: {error}");
                 match error {
-                    BuildError::Interrupted => Status::Interrupted.code(),
-                    error => ExitCode::from(if error.is_refusal() { REFUSED } else { 1 }),
+                    BuildError::Interrupted => Status::Interrupted.number(),
+                    error if error.is_refusal() => REFUSED,
+                    _ => 1,
                 }
             }
         }

@@ -1,19 +1,20 @@
 //! Advice for options that belong elsewhere, and for commands that are spelled wrongly.
 
-use std::process::ExitCode;
-
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory, Error};
 use narrows::scenario::nearest;
 
 use crate::args::Cli;
+use crate::call;
 use crate::output::message;
+use crate::status::REFUSED;
 
 /// Says what is wrong with the command line, and what was probably meant: status 2.
-pub fn refuse(error: &Error) -> ExitCode {
+pub fn refuse(error: &Error) -> u8 {
     // Where standard error cannot be written, the status says it.
     let _ = error.print();
-    let command = std::env::args().nth(1).unwrap_or_default();
+    let arguments = || call::texts().into_iter().skip(1);
+    let command = arguments().next().unwrap_or_default();
     let unknown = matches!(error.kind(), ErrorKind::UnknownArgument);
     if let (true, Some(ContextValue::String(option))) =
         (unknown, error.get(ContextKind::InvalidArg))
@@ -28,11 +29,11 @@ pub fn refuse(error: &Error) -> ExitCode {
     if let (Some(ContextValue::String(word)), None) =
         (meant, error.get(ContextKind::SuggestedSubcommand))
     {
-        if let Some(command) = meant_command(std::env::args().skip(1), word) {
+        if let Some(command) = meant_command(arguments(), word) {
             message!("\nDid you mean `narrows {command}`?");
         }
     }
-    ExitCode::from(2)
+    REFUSED
 }
 
 /// The command, with those above it, that `word` among the arguments is probably a slip for.

@@ -62,6 +62,7 @@ pub mod load;
 pub mod packets;
 #[cfg(target_os = "linux")]
 pub mod pep;
+pub mod program;
 pub mod selftest;
 #[cfg(target_os = "linux")]
 mod virtual_time;

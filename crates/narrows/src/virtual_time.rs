@@ -9,11 +9,13 @@ use narrows_kernel::{
 };
 use narrows_scenario::Refusal;
 
+use crate::program;
+
 /// The engine that runs on the kernel whose id or release begins with `name`, or on the
 /// one that was built last.
 ///
 /// The first process of that kernel is the running program, which therefore has to call
-/// [`take_part`] before all else.
+/// [`take_part`] before all else, or what lies beside a module ([`program`]).
 ///
 /// # Errors
 /// When there is no such kernel, or it has the congestion controls of another version of Narrows.
@@ -42,8 +44,8 @@ pub fn kernel_engine(name: Option<&str>) -> Result<KernelEngine, Refusal> {
         let why = "was built with the congestion controls of another version of Narrows";
         return Err(refuse(format!("{} {why}", kernel.made.id)));
     }
-    let program = std::env::current_exe()
-        .map_err(|error| refuse(format!("this program's own file cannot be found: {error}")))?;
+    let program = program::guest()
+        .map_err(|error| refuse(format!("what runs in it cannot be found: {error}")))?;
     Ok(KernelEngine::new(VirtualMachine::new(&kernel, program)))
 }
 

@@ -92,7 +92,7 @@ impl CampaignData {
 
 /// Runs all cells of a campaign in this process.
 #[pyfunction]
-#[pyo3(signature = (source, *, engine, seeds, jobs, out, store, fresh, file, progress))]
+#[pyo3(signature = (source, *, engine, seeds, jobs, out, store, fresh, progress))]
 #[allow(clippy::too_many_arguments)] // Each has its name on the other side.
 pub fn campaign(
     py: Python<'_>,
@@ -103,7 +103,6 @@ pub fn campaign(
     out: Option<PathBuf>,
     store: Option<PathBuf>,
     fresh: bool,
-    file: String,
     progress: Option<Bound<'_, PyAny>>,
 ) -> PyResult<CampaignData> {
     let cancel = Arc::new(AtomicBool::new(false));
@@ -112,7 +111,7 @@ pub fn campaign(
         let campaign = source.campaign()?;
         let cells = match store.filter(|_| !engine.alone()) {
             Some(store) => {
-                let store = narrows::results::store::Store::open(store, engine::version(&file)?)?;
+                let store = narrows::results::store::Store::open(store, engine::version()?)?;
                 let how = match fresh {
                     true => narrows::campaign::Use::Fresh,
                     false => narrows::campaign::Use::Resume,

@@ -7,6 +7,7 @@ mod arrow;
 mod campaign;
 mod capture;
 mod column;
+mod command;
 mod engine;
 mod error;
 mod run;
@@ -23,7 +24,9 @@ mod _narrows {
     #[pymodule_export]
     use super::capture::{observe, packets_of};
     #[pymodule_export]
-    use super::engine::version_line;
+    use super::command::command;
+    #[pymodule_export]
+    use super::engine::{loaded_from, version_line};
     #[pymodule_export]
     use super::run::{RunData, palette, run};
     #[pymodule_export]

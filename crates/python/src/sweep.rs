@@ -97,7 +97,7 @@ fn digests(
 
 #[pymethods]
 impl SweepData {
-    /// Reads the campaign, and opens the store; `file` is that of this module.
+    /// Reads the campaign, and opens the store.
     #[new]
     fn new(
         py: Python<'_>,
@@ -105,7 +105,6 @@ impl SweepData {
         seeds: Vec<u64>,
         engine: String,
         store: PathBuf,
-        file: String,
     ) -> PyResult<Self> {
         detached(py, || {
             let is_alone = engine::engine(&engine)?.alone();
@@ -124,7 +123,7 @@ impl SweepData {
                 campaign: Arc::new(campaign),
                 seeds,
                 engine,
-                store: Store::open(store, engine::version(&file)?)?,
+                store: Store::open(store, engine::version()?)?,
                 cancel: Arc::new(AtomicBool::new(false)),
             })
         })

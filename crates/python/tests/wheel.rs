@@ -122,13 +122,12 @@ fn the_wheel_passes_its_tests_in_a_fresh_environment() {
         let last = said.lines().last().unwrap_or("pip failed").to_owned();
         return skipped(&format!("pip cannot get what the tests need: {last}"));
     }
-    let command = built(&["narrows"]).map_or("-".to_owned(), |p| p.display().to_string());
     let wheel = done(
         Command::new(&inside)
             .arg(root().join("python/tests/assemble.py"))
             .arg(env!("CARGO_PKG_VERSION"))
             .arg(&module)
-            .arg(&command)
+            .arg(env!("CARGO_BIN_EXE_narrows-guest"))
             .arg(at.path()),
     );
     done(&mut pip(&["--no-deps", "--no-index", wheel.trim()]));

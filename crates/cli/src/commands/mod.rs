@@ -38,6 +38,7 @@ use narrows::report::pages;
 use narrows::results::folder::Origin;
 use narrows::{Error, Output};
 
+use crate::COMMIT;
 use crate::args::{
     By, Campaign, Compare, Completion, Diff, Down, EngineName, Enter, Export, Import, Kernel, List,
     Man, Mark, Merge, Mmb, Observe, Pep, Plot, Pmtud, Report, Run, Selftest, Shell, Show, Store,
@@ -173,7 +174,7 @@ fn output(out: Option<&Path>) -> Output {
 fn origin(command: Vec<String>) -> Origin {
     Origin {
         command,
-        commit: option_env!("NARROWS_COMMIT").map(str::to_owned),
+        commit: COMMIT.map(str::to_owned),
     }
 }
 

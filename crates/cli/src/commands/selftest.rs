@@ -25,7 +25,7 @@ pub fn selftest(args: &Selftest) -> Outcome {
     let wall_s: f64 = outcomes.iter().map(|o| o.wall_s).sum();
     match args.format {
         Format::Json => print_json(&json!({
-            "version": env!("NARROWS_VERSION"),
+            "version": crate::VERSION,
             "ok": wrong == 0,
             "runs": outcomes,
         })),

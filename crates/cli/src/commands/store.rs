@@ -6,11 +6,12 @@ use std::time::SystemTime;
 
 use narrows::campaign::{Cells, Use};
 use narrows::results::rfc3339;
-use narrows::results::store::{self, Found, Store, Survey, Unneeded};
+use narrows::results::store::{Found, Store, Survey, Unneeded};
 use narrows::scenario::Glob;
 use narrows::{Engine, Error};
 use serde_json::{Value, json};
 
+use crate::COMMIT;
 use crate::args::{
     Format, Store as Args, StoreCommand, StoreList, StorePrune, StoreUse, StoreVerify,
 };
@@ -85,7 +86,7 @@ pub fn named(dirs: &[PathBuf]) -> Result<Vec<Store>, Error> {
 
 /// The version of the program as stores have it.
 fn version() -> Result<String, Error> {
-    store::version(option_env!("NARROWS_COMMIT"))
+    narrows::program::version(COMMIT)
 }
 
 /// The store that was named, by the option or the environment, or else the user's.

@@ -47,6 +47,7 @@ mod here {
 
     use super::table;
     use crate::args::{Down, Enter, Format, TopologyStatus, Up};
+    use crate::call;
     use crate::output::{message, print, print_json};
     use crate::status::{Outcome, Status};
 
@@ -65,11 +66,12 @@ mod here {
     fn start() -> Outcome {
         let failed =
             |e: std::io::Error| Error::Engine(format!("starting what holds the topology: {e}"));
-        let program = std::env::current_exe().map_err(failed)?;
+        let (program, words) = call::again().map_err(failed)?;
         let mut command = Command::new(program);
+        command.args(words);
         // After the command's name, for there may be a `--` later.
         command.args(["up", "--background"]);
-        command.args(std::env::args_os().skip(2));
+        command.args(call::words().into_iter().skip(2));
         let (said, mut child) = up::start(&mut command).map_err(failed)?;
         if let Some((said, _)) = said.split_once(UP) {
             print(said);

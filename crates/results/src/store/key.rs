@@ -1,6 +1,8 @@
 //! What a cell is a function of, and so its name.
 
 use std::fmt;
+use std::io;
+use std::path::PathBuf;
 
 use narrows_engine::{Engine, VirtualKernel};
 use narrows_scenario::Plan;
@@ -130,16 +132,19 @@ impl fmt::Display for Key {
 
 /// The version of the running program, built from `commit`: with that where it is known and
 /// nothing was changed since, else with the SHA-256 of the program's file, as two builds of
-/// changed files are not alike.
+/// changed files are not alike; `program` finds that.
 ///
 /// # Errors
 /// When that file cannot be read.
-pub fn version(commit: Option<&str>) -> Result<String, Error> {
+pub fn version(
+    commit: Option<&str>,
+    program: impl FnOnce() -> io::Result<PathBuf>,
+) -> Result<String, Error> {
     let narrows = env!("CARGO_PKG_VERSION");
     if let Some(commit) = commit.filter(|commit| !commit.ends_with("-dirty")) {
         return Ok(format!("{narrows} ({commit})"));
     }
-    let program = std::env::current_exe().map_err(|why| Error::Output {
+    let program = program().map_err(|why| Error::Output {
         what: "the version of this program".to_owned(),
         why: format!("its own file cannot be found: {why}"),
     })?;

@@ -510,10 +510,13 @@ fn what_is_pruned_is_of_no_use_or_was_asked_for() {
 
 #[test]
 fn a_build_of_changed_files_is_known_by_its_program() {
-    let clean = version(Some("0123456789ab")).unwrap();
+    let clean = version(Some("0123456789ab"), std::env::current_exe).unwrap();
     assert!(clean.ends_with("(0123456789ab)"), "{clean}");
-    let unknown = version(None).unwrap();
-    assert_eq!(version(Some("0123456789ab-dirty")).unwrap(), unknown);
+    let unknown = version(None, std::env::current_exe).unwrap();
+    assert_eq!(
+        version(Some("0123456789ab-dirty"), std::env::current_exe).unwrap(),
+        unknown
+    );
     assert!(unknown.contains("(program "), "{unknown}");
 }
 

@@ -1,0 +1,5 @@
+"""``python -m narrows``: the command."""
+
+from ._command import main
+
+main()
