@@ -6,6 +6,30 @@ from typing import Any, NoReturn, Optional, final
 
 from ._inputs import Campaign as CampaignSource
 
+__all__ = [
+    "CampaignData",
+    "Column",
+    "ComparisonData",
+    "RunData",
+    "Scenario",
+    "SweepData",
+    "Table",
+    "campaign",
+    "command",
+    "compare",
+    "diff",
+    "json_of_toml",
+    "loaded_from",
+    "observe",
+    "open_results",
+    "packets_of",
+    "palette",
+    "run",
+    "store_of_user",
+    "toml_of_json",
+    "version_line",
+]
+
 _Follow = Optional[Callable[[float, float, str, Optional[str]], None]]
 
 @final
