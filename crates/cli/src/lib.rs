@@ -4,6 +4,12 @@
 //! It parses arguments, calls the laboratory, prints what comes back, and ends
 //! with a status that says how it went. Results go to standard output,
 //! progress and notes to standard error.
+//!
+//! ```no_run
+//! // All of what the program does.
+//! let status = narrows_cli::main(narrows_cli::Call::of_process());
+//! std::process::exit(status.into());
+//! ```
 
 #![forbid(unsafe_code)]
 

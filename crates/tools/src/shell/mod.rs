@@ -221,6 +221,8 @@ impl Drop for Shell {
 /// The command's namespace, and the near end of the path in it.
 fn inside(run: &RunId, outside: &Outside) -> Result<(Namespace, Tun), ShellError> {
     let inside = Namespace::new(run, "inside")?;
+    // A new one has that of the machine; what marks packets refuses to where others' may pass.
+    inside.set_sysctls(&[("net/ipv4/ip_forward", "0")])?;
     let ipv6 = sysctl::has_ipv6();
     if ipv6 {
         inside.set_sysctls(sysctl::OF_EVERY_IPV6_HOST)?;

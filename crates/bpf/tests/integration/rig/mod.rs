@@ -69,6 +69,9 @@ impl Namespace {
     pub fn new() -> Result<Self, String> {
         let made = thread::spawn(|| {
             unshare(CloneFlags::CLONE_NEWNET).map_err(|e| format!("no network namespace: {e}"))?;
+            // A new one has that of the machine.
+            let forwards = "/proc/sys/net/ipv4/ip_forward";
+            std::fs::write(forwards, "0").map_err(|e| format!("no forwarding: {e}"))?;
             let file = File::open("/proc/thread-self/ns/net").map_err(|e| e.to_string())?;
             Ok::<_, String>(Self(file))
         });
