@@ -72,7 +72,9 @@ def test_a_signal_ends_it_in_order(command: str, tmp_path: Path, number: int) ->
     facts = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
     assert facts["Name"] == "narrows"
     # Of signals the program ignores SIGPIPE alone, and so do not those that it starts.
-    assert int(facts["SigIgn"], 16) == 1 << (signal.SIGPIPE - 1)
+    # Signals from 32 on are those of the C library, and of whoever started this.
+    ignored = int(facts["SigIgn"], 16) & ((1 << 31) - 1)
+    assert ignored == 1 << (signal.SIGPIPE - 1)
 
 
 def test_a_reader_that_has_gone_is_no_failure(command: str) -> None:
