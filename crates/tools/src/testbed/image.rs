@@ -50,7 +50,7 @@ impl Image {
                         "--image: found the folder `{}` without `{}`, but a disk's file, or a folder \
                          that `narrows testbed image` has made, is expected here",
                         path.display(),
-                        file.file_name().unwrap_or_default().display(),
+                        file.file_name().unwrap_or_default().to_string_lossy(),
                     );
                     return Err(Error::Refused(why));
                 }

@@ -31,7 +31,7 @@ pub use line::{Line, Role};
 pub use orders::{Machine, Orders};
 pub use packaged::Program;
 pub use report::{Report, RoleReport};
-pub use run::{Testbed, TestbedOptions, seeds};
+pub use run::{Seeds, Testbed, TestbedOptions, seeds};
 pub use seed::{SeedFile, seed, volume};
 pub use state::{Phase, RunState, Written};
 pub use token::Bearer;

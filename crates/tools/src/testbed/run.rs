@@ -115,6 +115,9 @@ fn write_own(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.write_all(bytes)
 }
 
+/// The files of each machine's seed.
+pub type Seeds = Vec<(Role, Vec<SeedFile>)>;
+
 /// The seeds of all machines of a line, with tokens that are drawn or given.
 ///
 /// # Errors
@@ -124,7 +127,7 @@ pub fn seeds(
     program: &Program,
     webhook: &Bearer,
     traffic: &Bearer,
-) -> Result<(Vec<(Role, Vec<SeedFile>)>, Vec<String>), Refusal> {
+) -> Result<(Seeds, Vec<String>), Refusal> {
     let (machines, left_out) = Machine::all(line)?;
     let seeds = machines.iter().map(|machine| {
         let files = seed(line, machine, program, webhook, traffic);
