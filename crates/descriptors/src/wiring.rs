@@ -28,7 +28,7 @@ const LONGEST: usize = 40;
 /// square of the hosts.
 const MOST_ROUTED: usize = 256;
 
-/// Why what a scenario says of IPv6 is lost.
+/// Why the IPv6 settings of a scenario are lost.
 const ONLY_IPV4: &str = "only IPv4 addresses and routes are set";
 
 /// A node with its own network.

@@ -8,10 +8,6 @@ use narrows_units::{Instant, WordError};
 use crate::command::commands;
 use crate::middlebox::Middlebox;
 
-/// Rules of a box that are sampled, the first ones: more than a person reads, and few enough to
-/// be looked at each time.
-const SAMPLED_RULES: usize = 256;
-
 /// A box on a link: a two-way element.
 #[derive(Debug)]
 pub struct LinkBox {
@@ -21,6 +17,10 @@ pub struct LinkBox {
 }
 
 impl LinkBox {
+    /// Rules of a box that are sampled, the first ones: more than a person reads, and few enough to
+    /// be looked at each time.
+    pub const SAMPLED_RULES: usize = 256;
+
     /// `middlebox`, which reports as `entity`.
     pub fn new(entity: EntityId, middlebox: Middlebox) -> Self {
         Self {
@@ -82,7 +82,7 @@ impl Element for LinkBox {
 
     /// What each of the first rules did since the start.
     fn sample(&self, now: Instant, events: &mut dyn EventSink) {
-        for (rule, hits) in (1..).zip(self.middlebox.hits().take(SAMPLED_RULES)) {
+        for (rule, hits) in (1..).zip(self.middlebox.hits().take(Self::SAMPLED_RULES)) {
             if hits.packets > 0 {
                 let event = Event::RuleSampled {
                     element: self.entity,

@@ -51,6 +51,9 @@ const ONLY_SHOW: [&str; 2] = ["list", "show"];
 const ALLOWED: &str = "a ready box, a file of rules, or a rule: `mmb add …`";
 
 impl MmbSpec {
+    /// Rules that are sampled while a run goes on, the first ones.
+    pub const SAMPLED_RULES: usize = LinkBox::SAMPLED_RULES;
+
     /// Takes the contents of the file that has the rules.
     ///
     /// # Errors
@@ -104,12 +107,8 @@ impl MmbSpec {
     }
 
     /// Its rules when a run begins, and after each of `changes`, which are words of changes: of
-    /// each time the first `most`. A change that the box refuses changes none.
-    pub fn rules<'c>(
-        &self,
-        changes: impl IntoIterator<Item = &'c str>,
-        most: usize,
-    ) -> Vec<RuleList> {
+    /// each time those that are sampled. A change that the box refuses changes none.
+    pub fn rules<'c>(&self, changes: impl IntoIterator<Item = &'c str>) -> Vec<RuleList> {
         let mut middlebox = Middlebox::new(Settings::default(), Rng::for_name(0, "rules"));
         let begin = self.commands.to_vec();
         let changes = changes
@@ -118,10 +117,10 @@ impl MmbSpec {
         let apply = |commands: Vec<Command>| {
             let _ = middlebox.apply_all(commands);
             let rules = middlebox.rules();
-            RuleList {
-                all: rules.len(),
-                first: rules.take(most).map(|(rule, _)| rule.to_string()).collect(),
-            }
+            let all = rules.len();
+            let first = rules.take(Self::SAMPLED_RULES);
+            let first = first.map(|(rule, _)| rule.to_string()).collect();
+            RuleList { first, all }
         };
         std::iter::once(begin).chain(changes).map(apply).collect()
     }
@@ -386,13 +385,13 @@ mod tests {
             panic!("a box")
         };
         let [begin, refused, more, flushed] =
-            &spec.rules(["del 9", "add all drop", "flush; add all accept"], 1)[..]
+            &spec.rules(["del 9", "add all drop", "flush; add all accept"])[..]
         else {
             panic!("the beginning and three changes")
         };
-        assert_eq!((begin.all, begin.first.len()), (2, 1));
+        assert_eq!((begin.all, begin.first.len()), (2, 2));
         assert_eq!(refused, begin);
-        assert_eq!((more.all, &more.first), (3, &begin.first));
+        assert_eq!((more.all, &more.first[..2]), (3, &begin.first[..]));
         assert_eq!(flushed.first, ["add all accept"]);
     }
 

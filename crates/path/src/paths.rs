@@ -77,7 +77,7 @@ impl Link {
 }
 
 /// A timed change, checked.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Planned {
     /// When.
     pub at: Instant,

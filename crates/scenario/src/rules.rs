@@ -6,9 +6,6 @@ use serde::Serialize;
 use crate::parts::ElementSpec;
 use crate::plan::Plan;
 
-/// Rules of a box that are listed, the first ones, as many as are sampled while a run goes on.
-const MOST_RULES: usize = 256;
-
 /// A box by rules.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct BoxRules {
@@ -48,7 +45,7 @@ impl Plan {
             changes.sort_by_key(|change| change.at);
             let starts = changes.iter().map(|change| change.at.as_secs_f64());
             let words = changes.iter().map(|change| change.words.as_str());
-            let lists = spec.rules(words, MOST_RULES);
+            let lists = spec.rules(words);
             let times = std::iter::once(0.0).chain(starts).zip(lists);
             boxes.push(BoxRules {
                 name: element.name.clone(),

@@ -91,13 +91,10 @@ impl Simulation {
     /// Takes the changes of `plan`, which are those that it has and further ones to come.
     fn amend(&mut self, plan: &Plan) -> Result<(), SimError> {
         let changes = plan.planned_changes(&self.placed)?;
-        let is_same = |(new, old): (&Planned, &Planned)| new.at == old.at && new.words == old.words;
-        let made = &self.changes[..self.changed];
-        let kept = changes.len() >= made.len() && changes.iter().zip(made).all(is_same);
-        let late = changes.iter().skip(made.len()).find(|c| c.at <= self.now);
-        match late {
-            None if kept => {}
-            _ => return Err(SimError::Late { now: self.now }),
+        let (made, now) = (&self.changes[..self.changed], self.now);
+        let coming = changes.strip_prefix(made);
+        if !coming.is_some_and(|coming| coming.iter().all(|change| change.at > now)) {
+            return Err(SimError::Late { now });
         }
         self.changes = changes;
         self.await_change();

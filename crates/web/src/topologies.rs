@@ -55,8 +55,8 @@ pub(crate) fn up(documents: &Documents) -> Vec<Topology> {
             name: found.name,
         })
     };
-    let all = narrows::up::all().into_iter();
-    all.filter(|found| found.condition == narrows::up::Condition::Up)
+    narrows::up::enterable()
+        .into_iter()
         .filter_map(of)
         .collect()
 }

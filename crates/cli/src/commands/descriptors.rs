@@ -37,7 +37,7 @@ fn on_a_line(text: &str) -> String {
 
 /// Writes `text` to a new file, or prints it, with `notes` about it on standard error.
 fn put(out: Option<&Path>, text: &str, notes: impl Iterator<Item = String>) -> Result<(), Failure> {
-    // What is refused is refused before anything is said of the file.
+    // A file that exists is refused before notes about its content are printed.
     let file = out.map(|path| new_file::make("--out", path)).transpose()?;
     for note in notes {
         message!("narrows: {note}");

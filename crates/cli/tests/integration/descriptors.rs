@@ -107,7 +107,7 @@ fn the_guide_s_topology_is_read_and_written_as_everything() {
         let said = ended(&again, 2);
         let words = ["--out: ", &out, "exists", "name another file"];
         assert!(words.iter().all(|word| said.contains(word)), "{said}");
-        // Nothing of what would be in it is said.
+        // Notes about its content are not printed.
         assert!(!said.contains("not in the file"), "{said}");
     }
 }

@@ -66,7 +66,7 @@ fn a_scenario_gives_the_same_seeds_twice_and_each_role_has_its_own() {
         let bytes = fs::read(first.join(&name)).expect("a volume");
         let again = fs::read(folder.path().join("again").join(&name)).expect("a volume");
         assert!(bytes == again, "{name} is the same twice");
-        // The label stands in the boot sector of FAT32 at 71.
+        // FAT32 has the volume label at byte 71 of the boot sector.
         assert_eq!(&bytes[71..77], b"CIDATA");
         let user = fs::read_to_string(first.join(role).join("user-data")).expect("user data");
         assert!(!user.contains("{{"), "{user}");

@@ -1,4 +1,4 @@
-//! What `narrows status` says of a topology: what each element did, and whether its folder is there.
+//! The output of `narrows status`: the counters of each element, and a topology whose folder was removed.
 
 use std::fs;
 use std::path::Path;

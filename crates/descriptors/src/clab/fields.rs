@@ -202,7 +202,7 @@ pub(super) fn text(source: &Source<'_>, key: &str, node: &Node) -> Result<Text, 
     Ok(words)
 }
 
-/// The words of `node`, in which `$` stands for itself.
+/// The words of `node`, in which `$` is an ordinary character.
 ///
 /// # Errors
 /// If it is a list or a map.

@@ -141,7 +141,7 @@ fn a_topology_has_the_keys_that_containerlab_s_schema_knows() {
     }
 }
 
-/// A scenario in which every key is said that is no traffic's.
+/// A scenario with every key but those of traffic.
 const WHOLE: &str = r#"
 version = 1
 name = "whole"

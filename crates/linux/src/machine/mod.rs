@@ -11,7 +11,7 @@ mod sweep;
 mod undo;
 
 pub use group::{Group, GroupError};
-pub use named::{NamedFolder, named_folders};
+pub use named::{NamedFolder, named_folders, present_folders};
 pub use program::find_program;
 pub use qdiscs::missing_disciplines;
 pub use state::{State, TakeNameError};

@@ -64,7 +64,13 @@ impl NamedFolder {
 
 /// This user's folders with names, by name, and those of living runs whose folders were removed.
 pub fn named_folders() -> Vec<NamedFolder> {
-    state::named()
+    state::named(true)
+}
+
+/// This user's folders with names, by name, that are there. To find those that were removed the
+/// open files of all processes are looked at, which is too much for who asks again and again.
+pub fn present_folders() -> Vec<NamedFolder> {
+    state::named(false)
 }
 
 /// A file of a living run that was removed below one of `places`: the run, its process, and what

@@ -486,35 +486,45 @@ pub(super) fn dead_runs() -> Vec<RunId> {
     dead
 }
 
-/// The folders of this user's runs that have names, by name, and whether their runs live.
-pub(super) fn named() -> Vec<NamedFolder> {
+/// The folders of this user's runs that have names, by name, and whether their runs live; with
+/// `removed` those of living runs, too, that are there no more, for which the open files of all
+/// processes are looked at.
+pub(super) fn named(removed: bool) -> Vec<NamedFolder> {
     let mut all = Vec::new();
     for directory in directories() {
-        let entries = fs::read_dir(&directory.path);
-        for entry in entries.into_iter().flatten().flatten() {
-            let path = entry.path();
-            let Some(name) = NamedFolder::name_of(&path) else {
-                continue;
-            };
-            // A folder in a folder that is ours and nobody else writes to.
-            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                let run = NamedFolder::run(&path);
-                let alive = run.as_ref().is_some_and(|r| is_alive(&directory.of(r)));
-                let (name, run) = (name.to_owned(), run);
-                all.push(NamedFolder {
-                    name,
-                    path,
-                    run,
-                    alive,
-                    process: None,
-                });
-            }
+        all.extend(folders_in(&directory));
+        if removed {
+            all.extend(gone_folders(&directory));
         }
-        all.extend(gone_folders(&directory));
     }
-    all.extend(lost_folders());
+    if removed {
+        all.extend(lost_folders());
+    }
     all.sort_by(|a, b| a.name.cmp(&b.name));
     all
+}
+
+/// The folders with names in `directory`.
+fn folders_in(directory: &Directory) -> Vec<NamedFolder> {
+    let of_entry = |entry: fs::DirEntry| {
+        let path = entry.path();
+        let name = NamedFolder::name_of(&path)?.to_owned();
+        // A folder in a folder that is ours and nobody else writes to.
+        if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            return None;
+        }
+        let run = NamedFolder::run(&path);
+        let alive = run.as_ref().is_some_and(|r| is_alive(&directory.of(r)));
+        Some(NamedFolder {
+            name,
+            path,
+            run,
+            alive,
+            process: None,
+        })
+    };
+    let entries = fs::read_dir(&directory.path).into_iter().flatten();
+    entries.flatten().filter_map(of_entry).collect()
 }
 
 /// The folders that the runs of `directory` have written down and that are gone.

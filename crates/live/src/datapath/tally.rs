@@ -28,8 +28,9 @@ impl Tally {
         let waited = self
             .answered
             .wait_timeout_while(counted, patience, |counted| counted.is_none());
-        let (mut counted, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        counted.take()
+        let (counted, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        // Others that ask at the same time get it, too.
+        counted.clone()
     }
 
     /// Answers with what `count` says, if that was asked for.

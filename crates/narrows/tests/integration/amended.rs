@@ -128,7 +128,7 @@ fn first_plan(name: &str) -> Option<Plan> {
     }
 }
 
-/// Everything that results say of a run.
+/// All results of a run: summary, series, verdict, scenario and the number of events.
 fn results(run: RunResult) -> (impl PartialEq + std::fmt::Debug, serde_json::Value, u64) {
     let said = (run.summary, run.series, run.record.verdict);
     (said, run.record.scenario, run.record.events)

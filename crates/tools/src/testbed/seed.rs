@@ -166,3 +166,38 @@ pub fn volume(files: &[SeedFile]) -> io::Result<Vec<u8>> {
     }
     Ok(disk.into_inner())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use super::*;
+
+    #[test]
+    fn a_volume_has_its_files_by_their_whole_names() {
+        let file = |name, text: &str| SeedFile {
+            name,
+            bytes: text.as_bytes().to_vec(),
+        };
+        let files = [
+            file("meta-data", "one"),
+            file("narrows-testbed.service", "two"),
+            file("SHA256SUMS", "three"),
+            file("install", "four"),
+        ];
+        let disk = Cursor::new(volume(&files).expect("they fit"));
+        let system = FileSystem::new(disk, FsOptions::new()).expect("a file system");
+        let read = |entry: std::io::Result<fatfs::DirEntry<'_, _>>| {
+            let entry = entry.expect("an entry");
+            let mut text = String::new();
+            entry.to_file().read_to_string(&mut text).expect("a text");
+            (entry.file_name(), text)
+        };
+        let found: Vec<_> = system.root_dir().iter().map(read).collect();
+        let expected = files.map(|file| {
+            let text = String::from_utf8(file.bytes).expect("a text");
+            (file.name.to_owned(), text)
+        });
+        assert_eq!(found, expected);
+    }
+}

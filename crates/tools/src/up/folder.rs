@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use narrows_linux::OtherProcess;
-use narrows_linux::machine::{NamedFolder, named_folders};
+use narrows_linux::machine::{NamedFolder, named_folders, present_folders};
 use narrows_results::Error;
 use narrows_scenario::Refusal;
 use serde::Serialize;
@@ -149,6 +149,13 @@ impl Found {
 /// The topologies of this user, by name, without what passed.
 pub fn all() -> Vec<Found> {
     named_folders().into_iter().map(Found::of).collect()
+}
+
+/// Those that are up and whose folders are there: all that can be entered.
+pub fn enterable() -> Vec<Found> {
+    let all = present_folders().into_iter().map(Found::of);
+    all.filter(|found| found.condition == Condition::Up)
+        .collect()
 }
 
 /// The topology `name`; without a name, the only one that there is.

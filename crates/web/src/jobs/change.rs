@@ -135,6 +135,7 @@ fn changed(job: &Job, target: &Target) -> Answer<Changed> {
     }
     // One change after the other: each is added to the text of the one before.
     let _changing = job.changing();
+    drop(job.active()?);
     // The job's state is free meanwhile, so that others can ask for it.
     let Some(held) = job.pace.hold(PATIENCE) else {
         drop(job.active()?);
