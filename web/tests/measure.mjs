@@ -3,7 +3,8 @@
 // - 20 series at 20 Hz: the processor time of all of Chromium's processes over a minute of a run in real time
 //   (SECONDS=600 for ten), by how much its heap grew between 5 s, the first third and the end, and whether the run
 //   has the digest that it has without a watcher;
-// - 200 nodes: how long their layout takes, and pictures a second while one is dragged.
+// - 200 nodes: how long their layout takes, and pictures a second while one is dragged;
+// - a change of a rate, by HTTP, of a run that goes on: milliseconds from the request to the first sample after it.
 import { readdirSync, readFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { browser, open, SCENARIO, served, thing, tree } from "./browser/rig.mjs";
@@ -103,3 +104,55 @@ cc   = "cubic"
   await server.close();
 }
 await chrome.close();
+
+{
+  const server = await served({ "a.toml": SCENARIO.replace("4s", "100s") });
+  const { origin, searchParams } = new URL(server.url);
+  const headers = { Authorization: `Bearer ${searchParams.get("token")}`, "Content-Type": "application/json" };
+  const ask = async (path, body) => {
+    const answer = await fetch(`${origin}/api/v1/${path}`, { headers, ...(body && { method: "POST", body: JSON.stringify(body) }) });
+    if (!answer.ok) throw new Error(`${path}: ${answer.status} ${await answer.text()}`);
+    return answer.json();
+  };
+  const samples = [];
+  const ended = new AbortController();
+  const reading = (async () => {
+    const stream = await fetch(`${origin}/api/v1/stream`, { headers, signal: ended.signal });
+    let text = "";
+    for await (const piece of stream.body.pipeThrough(new TextDecoderStream())) {
+      const events = (text + piece).split("\n\n");
+      text = events.pop();
+      for (const event of events) {
+        const data = /^event: ?samples\ndata: ?(.*)$/m.exec(event)?.[1];
+        if (data) samples.push({ at: JSON.parse(data).t_s, came: performance.now() });
+      }
+    }
+  })().catch(() => {});
+  const sleep = (ms) => new Promise((resolve) => { setTimeout(resolve, ms); });
+  const until = async (is) => {
+    const late = performance.now() + 600_000;
+    for (let found; performance.now() < late; await sleep(2)) if ((found = await is())) return found;
+    throw new Error("it does not come to that");
+  };
+  for (const at of [5, 20, 50]) {
+    const { job } = await ask("jobs", { kind: "run", document: "a.toml", paused: true });
+    await ask(`jobs/${job}/control`, { action: "step", by_s: at });
+    await until(async () => (await ask(`jobs/${job}`)).progress.virtual_s >= at - 0.001);
+    await ask(`jobs/${job}/control`, { action: "speed", speed: 1 });
+    await ask(`jobs/${job}/control`, { action: "resume" });
+    await sleep(1000);
+    const took = [];
+    for (const rate of [10, 25, 15, 30, 12, 35, 18]) {
+      const asked = performance.now();
+      const { at_s: made } = await ask(`jobs/${job}/change`, { set: { "link/access/up/bottleneck": `rate ${rate}Mbit` } });
+      took.push((await until(() => samples.find((sample) => sample.came > asked && sample.at > made))).came - asked);
+      await sleep(300);
+    }
+    took.sort((a, b) => a - b);
+    console.log(`a change at ${at} s of a run: seen after ${took[3].toFixed(0)} ms, ${took[6].toFixed(0)} at most`);
+    await ask(`jobs/${job}/control`, { action: "stop" });
+  }
+  ended.abort();
+  await reading;
+  await server.close();
+}

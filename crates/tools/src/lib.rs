@@ -31,6 +31,7 @@ pub mod pep;
 pub mod pmtud;
 #[cfg(target_os = "linux")]
 mod rights;
+mod secret;
 #[cfg(target_os = "linux")]
 pub mod shell;
 pub mod signals;
@@ -39,3 +40,5 @@ pub mod testbed;
 pub mod traffic;
 #[cfg(target_os = "linux")]
 pub mod up;
+
+pub use secret::Secret;

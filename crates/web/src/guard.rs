@@ -7,8 +7,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use ring::hmac;
-use ring::rand::{SecureRandom, SystemRandom};
+use narrows::Secret;
 
 use crate::error::ApiError;
 use crate::results;
@@ -35,36 +34,6 @@ pub(crate) struct Gate {
     cookie_name: String,
 }
 
-/// Random characters, held against others without telling by the time how many are right.
-pub(crate) struct Secret {
-    text: String,
-    key: hmac::Key,
-    tag: hmac::Tag,
-}
-
-impl Secret {
-    fn new() -> std::io::Result<Self> {
-        let random = SystemRandom::new();
-        let mut bytes = [0_u8; 32];
-        let no_random = |_| std::io::Error::other("the system gives no random numbers");
-        random.fill(&mut bytes).map_err(no_random)?;
-        let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        let key = hmac::Key::generate(hmac::HMAC_SHA256, &random).map_err(no_random)?;
-        let tag = hmac::sign(&key, text.as_bytes());
-        Ok(Self { text, key, tag })
-    }
-
-    pub(crate) fn text(&self) -> &str {
-        &self.text
-    }
-
-    /// Whether `given` is it: its code is compared in constant time, under a key that nobody
-    /// knows.
-    pub(crate) fn is(&self, given: &str) -> bool {
-        hmac::verify(&self.key, given.as_bytes(), self.tag.as_ref()).is_ok()
-    }
-}
-
 impl Gate {
     /// Of a server that listens at `address`, and is also called by `names`.
     pub(crate) fn new(address: SocketAddr, names: &[String]) -> std::io::Result<Self> {
@@ -83,11 +52,11 @@ impl Gate {
             });
         }
         Ok(Self {
-            token: Secret::new()?,
-            once: Secret::new()?,
+            token: Secret::draw()?,
+            once: Secret::draw()?,
             used: AtomicBool::new(false),
-            cookie: Secret::new()?,
-            results: Secret::new()?,
+            cookie: Secret::draw()?,
+            results: Secret::draw()?,
             cookie_name: format!("narrows-{port}"),
             hosts,
         })
@@ -135,12 +104,7 @@ impl Gate {
     }
 
     fn has_bearer(&self, headers: &HeaderMap) -> bool {
-        // The scheme's case does not matter: RFC 9110, section 11.1.
-        only(headers, header::AUTHORIZATION)
-            .and_then(|text| text.split_once(' '))
-            .is_some_and(|(scheme, token)| {
-                scheme.eq_ignore_ascii_case("bearer") && self.token.is(token.trim())
-            })
+        only(headers, header::AUTHORIZATION).is_some_and(|text| self.token.is_bearer(text))
     }
 
     /// Why `request` is not let in.
@@ -307,22 +271,6 @@ pub(crate) async fn pass(State(state): State<Shared>, request: Request, next: Ne
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_secret_is_itself_and_nothing_else() {
-        let secret = Secret::new().expect("random numbers");
-        assert!(secret.is(secret.text()));
-        let other = Secret::new().expect("random numbers");
-        for wrong in [
-            other.text(),
-            "",
-            &secret.text()[1..],
-            &format!("{}0", secret.text()),
-        ] {
-            assert!(!secret.is(wrong), "{wrong}");
-        }
-        assert_eq!(secret.text().len(), 64);
-    }
 
     #[test]
     fn the_address_for_a_browser_lets_one_in_and_that_of_the_terminal_all() {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use narrows::Secret;
 use narrows::report::pages::{COMPARISON_FILE, FILE};
 use narrows::results::Verdict;
 use schemars::JsonSchema;
@@ -14,7 +15,6 @@ use serde::{Deserialize, Serialize};
 use crate::body::{self, Json};
 use crate::documents::path;
 use crate::error::{Answer, ApiError};
-use crate::guard::Secret;
 use crate::page::content_type;
 use crate::state::{Laboratory, Shared, Work, aside};
 

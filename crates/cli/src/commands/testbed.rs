@@ -29,10 +29,9 @@ mod here {
 
     use narrows::results::folder::Folder;
     use narrows::testbed::{
-        Bearer, Hypervisor, Image, Line, Program, RELEASE, Testbed, TestbedOptions, Webhook, seeds,
-        volume,
+        Hypervisor, Image, Line, Program, RELEASE, Testbed, TestbedOptions, Webhook, seeds, volume,
     };
-    use narrows::{Error, descriptors, files};
+    use narrows::{Error, Secret, descriptors, files};
     use serde_json::json;
 
     use crate::args::{Format, TestbedImage, TestbedRun, TestbedSeed, TestbedServe};
@@ -166,14 +165,14 @@ mod here {
         let engine = |e: std::io::Error| Error::Engine(format!("a token: {e}"));
         let (webhook, traffic) = match &args.tokens {
             None => (
-                Bearer::draw().map_err(engine)?,
-                Bearer::draw().map_err(engine)?,
+                Secret::draw().map_err(engine)?,
+                Secret::draw().map_err(engine)?,
             ),
             Some(path) => {
                 let text = fs::read_to_string(path).map_err(io("read", path))?;
                 let mut lines = text.lines();
                 let mut token = || {
-                    let token = Bearer::of(lines.next().unwrap_or_default());
+                    let token = Secret::of(lines.next().unwrap_or_default());
                     token.map_err(|e| Error::Refused(format!("--tokens {}: {e}", path.display())))
                 };
                 (token()?, token()?)
@@ -217,7 +216,7 @@ mod here {
             path: args.token.clone(),
             source,
         })?;
-        let token = Bearer::of(&text)
+        let token = Secret::of(&text)
             .map_err(|e| Error::Refused(format!("--token {}: {e}", args.token.display())))?;
         let webhook = Webhook::bind(orders, token, args.listen);
         let webhook =

@@ -4,7 +4,7 @@ use narrows_descriptors::{Target, Written, export};
 use narrows_scenario::{FileKind, Loaded, Plan, catalog};
 
 use crate::round_trip::back;
-use crate::written;
+use crate::{WITH_LOSSES, written};
 
 /// The scenarios of the catalogue, and the first cell of each campaign, that name no files: those
 /// lie beside the catalogue.
@@ -64,14 +64,7 @@ pub fn unnamed(plan: &Plan, written: &Written) -> Vec<String> {
 #[test]
 fn whatever_a_target_has_no_place_for_is_named_in_the_file_too() {
     for plan in plans() {
-        for target in [
-            Target::Containerlab,
-            Target::Shell,
-            Target::Compose,
-            Target::Mininet,
-            Target::Sol006,
-            Target::Osm,
-        ] {
+        for target in WITH_LOSSES {
             let written = export(&plan, target);
             for lost in &written.lost {
                 let comment = written

@@ -10,8 +10,18 @@ mod targets;
 
 use std::path::Path;
 
-use narrows_descriptors::{Format, Imported, import};
+use narrows_descriptors::{Format, Imported, Target, import};
 use narrows_scenario::{Draft, Plan};
+
+/// What has no place for some keys of a scenario: all but the intents of NEMO.
+const WITH_LOSSES: [Target; 6] = [
+    Target::Containerlab,
+    Target::Shell,
+    Target::Compose,
+    Target::Mininet,
+    Target::Sol006,
+    Target::Osm,
+];
 
 /// What a descriptor is read as.
 fn read(text: &str, format: Format) -> Imported {

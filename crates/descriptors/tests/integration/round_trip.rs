@@ -31,10 +31,24 @@ const ELEMENTS: [&str; 10] = [
     "wifi mcs 7 queue fq_codel",
 ];
 
-fn elements(which: &[usize], tap: Option<String>) -> String {
+/// Those of [`ELEMENTS`] that see both directions.
+const TWO_WAY: std::ops::Range<usize> = 7..9;
+
+/// The elements of a direction. Of two that see both, `down` meets first what `up` meets last.
+fn elements(which: &[usize], up: bool, tap: Option<String>) -> String {
+    let mut which = which.to_vec();
+    let mut two_way: Vec<usize> = which.clone();
+    two_way.retain(|element| TWO_WAY.contains(element));
+    two_way.sort_unstable();
+    if up {
+        two_way.reverse();
+    }
+    for element in which.iter_mut().filter(|e| TWO_WAY.contains(e)) {
+        *element = two_way.pop().unwrap_or(*element);
+    }
     // A name stands once in a direction.
     let mut chosen: Vec<String> = Vec::new();
-    for element in which {
+    for element in &which {
         let element = format!("{:?}", ELEMENTS[*element]);
         if !chosen.contains(&element) {
             chosen.push(element);
@@ -70,8 +84,8 @@ prop_compose! {
             let ends = if turned[child] { [here, there] } else { [there, here] };
             file += &format!(
                 "[[link]]\nname = \"l{child}\"\nends = {ends:?}\nup = {}\ndown = {}\n",
-                elements(&up[child], kernel[child].then(|| format!("t{child}"))),
-                elements(&down[child], None),
+                elements(&up[child], true, kernel[child].then(|| format!("t{child}"))),
+                elements(&down[child], false, None),
             );
             if let Some(mtu) = mtu[child] {
                 file += &format!("mtu = {mtu}\n");

@@ -6,7 +6,7 @@ use narrows_descriptors::{Target, export, export_script};
 use narrows_yaml::{Bounds, Node, Value};
 
 use crate::catalogue::unnamed;
-use crate::plan;
+use crate::{WITH_LOSSES, plan};
 
 const LAB: &str = r#"
 version = 1
@@ -182,14 +182,7 @@ fn every_key_that_a_format_loses_is_named() {
     for key in ["title", "seed", "sample_interval", "expected", "window"] {
         assert!(said.contains_key(key), "{key}: {}", plan.to_toml());
     }
-    for target in [
-        Target::Containerlab,
-        Target::Shell,
-        Target::Compose,
-        Target::Mininet,
-        Target::Sol006,
-        Target::Osm,
-    ] {
+    for target in WITH_LOSSES {
         let written = export(&plan, target);
         let none = Vec::<String>::new();
         assert_eq!(unnamed(&plan, &written), none, "{target:?}");

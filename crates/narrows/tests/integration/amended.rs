@@ -4,12 +4,17 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use narrows_core::{Event, EventSink};
 use narrows_engine::Amended;
-use narrows_results::{Ended, Engine, EngineError, Followed, Pace, RunHandle, RunResult, Sample};
+use narrows_results::{
+    Ended, Engine, EngineError, Followed, Pace, RunHandle, RunOptions, RunResult, Sample,
+    run_scenario,
+};
 use narrows_scenario::{Plan, TimedChange, catalog, load};
 use narrows_sim::SimEngine;
 use narrows_units::{Duration, Instant, Rng};
 
-use crate::support::run;
+use crate::support::{run, unwatched};
+
+const MS: Duration = Duration::from_millis(1);
 
 /// From a plan and the time that was reached to the plan with a change more.
 type Amend = Box<dyn Fn(&Plan, Instant) -> Plan + Send + Sync>;
@@ -173,26 +178,77 @@ fn a_run_that_is_changed_is_that_of_the_plan_with_the_changes() {
     assert!(tried > 20 && made > 2 * tried, "{made} in {tried}");
 }
 
+/// What becomes of a run of `plan` that is amended at 60 ms.
+fn amended_at_60_ms(
+    plan: &Plan,
+    amend: impl Fn(&Plan, Instant) -> Plan + Send + Sync + 'static,
+) -> Result<Ended, EngineError> {
+    let amending = Amending::new(plan, vec![(at(60), Box::new(amend))]);
+    let mut nobody = narrows_core::NullSink;
+    amending.run(plan, 1, &mut nobody, &RunHandle::default())
+}
+
 #[test]
-fn what_is_late_is_refused() {
+fn no_command_repeats_a_run_that_was_changed() {
     let plan = crate::support::plan();
-    let (name, words) = &possible(&plan)[0];
-    let late = with(&plan, at(50), name, words);
-    let cases = [
-        (&plan, late.clone()),
-        // What was made cannot be taken away.
-        (&late, plan.clone()),
+    let (name, words) = possible(&plan)[0].clone();
+    let amend: Amend = Box::new(move |plan, now| with(plan, now + MS, &name, words));
+    let amending = Amending::new(&plan, vec![(at(60), amend)]);
+    let command = vec!["narrows".to_owned(), "run".to_owned()];
+    let made_by = |engine: &dyn Engine| {
+        let mut options = RunOptions::default();
+        options.origin.command.clone_from(&command);
+        let run = unwatched(|watch| run_scenario(engine, &plan, &options, watch));
+        run.expect("it runs").record.command
+    };
+    assert_eq!(made_by(&SimEngine), command);
+    assert_eq!(made_by(&amending), Vec::<String>::new());
+}
+
+#[test]
+fn changes_are_taken_for_later_times_and_those_that_were_made_stay() {
+    let plan = crate::support::plan();
+    let possible = possible(&plan);
+    let (name, words) = possible[0].clone();
+    let (other, _) = possible
+        .iter()
+        .find(|(other, same)| *other != name && *same == words)
+        .expect("an element of the same kind");
+    let made = with(&plan, at(50), &name, words);
+    let elsewhere = with(&plan, at(50), other, words);
+    let target = name.clone();
+    let refused = [
+        (
+            "late",
+            amended_at_60_ms(&plan, move |plan, now| {
+                with(plan, now - Duration::from_nanos(1), &target, words)
+            }),
+        ),
+        (
+            "taken away",
+            amended_at_60_ms(&made, {
+                let plan = plan.clone();
+                move |_, _| plan.clone()
+            }),
+        ),
+        (
+            "another element's",
+            amended_at_60_ms(&made, move |_, _| elsewhere.clone()),
+        ),
     ];
-    for (before, after) in cases {
-        let amend = Box::new(move |_: &Plan, _| after.clone());
-        let amending = Amending::new(before, vec![(at(60), amend)]);
-        let mut nobody = narrows_core::NullSink;
-        let refused = amending.run(before, 1, &mut nobody, &RunHandle::default());
-        let EngineError::Failed(why) = refused.expect_err("it is late") else {
-            panic!("it failed");
+    for (what, ended) in refused {
+        let Err(EngineError::Failed(why)) = ended else {
+            panic!("{what}: {ended:?}");
         };
-        assert!(why.contains("later times only"), "{why}");
+        assert!(why.contains("later times only"), "{what}: {why}");
     }
+    let target = name.clone();
+    let now = amended_at_60_ms(&plan, move |plan, now| with(plan, now, &target, words));
+    assert!(now.is_err(), "{now:?}");
+    let soon = amended_at_60_ms(&plan, move |plan, now| {
+        with(plan, now + Duration::from_nanos(1), &name, words)
+    });
+    assert!(soon.is_ok(), "{soon:?}");
 }
 
 #[test]
@@ -216,7 +272,7 @@ fn the_load_of_a_link_is_held_against_the_rate_that_it_was_given() {
         let held = pace
             .hold(std::time::Duration::from_secs(30))
             .expect("it goes on");
-        let made_at = held.at() + Duration::from_millis(1);
+        let made_at = held.at() + MS;
         pace.amend(Arc::new(with(&plan, made_at, &bottleneck, "rate 3Mbit")));
         made_at
     });

@@ -238,7 +238,9 @@ fn a_run_is_held_until_all_that_hold_it_let_go() {
 fn a_run_that_has_ended_or_never_begins_is_not_held() {
     let (pace, cancel) = (Pace::default(), AtomicBool::new(false));
     follow(&pace, &cancel, || {});
+    let asked = WallInstant::now();
     assert!(pace.hold(PATIENCE).is_none());
+    assert!(asked.elapsed() < PATIENCE, "it is not waited for");
     let soon = std::time::Duration::from_millis(1);
     assert!(Pace::default().hold(soon).is_none());
 }

@@ -12,7 +12,7 @@ use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::token::Bearer;
+use crate::secret::Secret;
 
 /// Bytes of an answer at most: what two programs write, as JSON has it.
 const MOST_BYTES: usize = 256 << 20;
@@ -21,7 +21,7 @@ const MOST_BYTES: usize = 256 << 20;
 /// and the answer.
 pub(super) fn ask(
     address: SocketAddr,
-    token: &Bearer,
+    token: &Secret,
     (method, path): (Method, &str),
     patience: Duration,
 ) -> io::Result<(StatusCode, Value)> {

@@ -21,7 +21,6 @@ mod run;
 mod seed;
 mod state;
 mod template;
-mod token;
 mod webhook;
 mod within_box;
 
@@ -34,7 +33,6 @@ pub use report::{Report, RoleReport};
 pub use run::{Seeds, Testbed, TestbedOptions, seeds};
 pub use seed::{SeedFile, seed, volume};
 pub use state::{Phase, RunState, Written};
-pub use token::Bearer;
 pub use webhook::Webhook;
 
 use std::net::Ipv4Addr;

@@ -27,7 +27,7 @@ use super::packaged::Program;
 use super::report::{Report, RoleReport};
 use super::seed::{SeedFile, seed, volume};
 use super::state::{Phase, RunState};
-use super::token::Bearer;
+use crate::secret::Secret;
 
 /// How long a machine has for an answer.
 const ANSWER: Duration = Duration::from_secs(20);
@@ -62,7 +62,7 @@ pub struct Testbed {
     options: TestbedOptions,
     left_out: Vec<String>,
     longest: Duration,
-    webhook: Bearer,
+    webhook: Secret,
     machines: Vec<Ready>,
     ready_s: f64,
     // Removed last.
@@ -125,8 +125,8 @@ pub type Seeds = Vec<(Role, Vec<SeedFile>)>;
 pub fn seeds(
     line: &Line,
     program: &Program,
-    webhook: &Bearer,
-    traffic: &Bearer,
+    webhook: &Secret,
+    traffic: &Secret,
 ) -> Result<(Seeds, Vec<String>), Refusal> {
     let (machines, left_out) = Machine::all(line)?;
     let seeds = machines.iter().map(|machine| {
@@ -148,7 +148,7 @@ impl Testbed {
         cancel: &AtomicBool,
         say: &dyn Fn(&str),
     ) -> Result<Option<Self>, Error> {
-        let drawn = || Bearer::draw().map_err(engine("a token"));
+        let drawn = || Secret::draw().map_err(engine("a token"));
         let (webhook, traffic) = (drawn()?, drawn()?);
         let (seeds, left_out) =
             seeds(&line, &options.program, &webhook, &traffic).map_err(refused)?;
@@ -359,7 +359,7 @@ impl Testbed {
 /// Waits until each machine answers; `None` when `cancel` is set.
 fn ready(
     starting: Vec<Running>,
-    token: &Bearer,
+    token: &Secret,
     begun: Instant,
     patience: Duration,
     cancel: &AtomicBool,

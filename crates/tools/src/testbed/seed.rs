@@ -10,8 +10,8 @@ use super::line::{Line, Role};
 use super::orders::{DEVICES, FOLDER, Machine};
 use super::packaged::Program;
 use super::template::{DAY_0, INSTALL, META_DATA, UNIT, day_1, encoded, filled, quoted};
-use super::token::Bearer;
 use super::{CONTROL, PORT};
+use crate::secret::Secret;
 
 /// The label by which cloud-init finds the volume.
 const LABEL: [u8; 11] = *b"CIDATA     ";
@@ -46,8 +46,8 @@ pub fn seed(
     line: &Line,
     machine: &Machine,
     program: &Program,
-    webhook: &Bearer,
-    traffic: &Bearer,
+    webhook: &Secret,
+    traffic: &Secret,
 ) -> Vec<SeedFile> {
     let role = machine.role();
     let files: Vec<String> = (machine.files.iter())

@@ -31,7 +31,7 @@ use tokio::time::timeout;
 
 use super::orders::Orders;
 use super::state::Run;
-use super::token::Bearer;
+use crate::secret::Secret;
 
 /// Connections at a time (our choice); further ones are closed at once.
 const MOST_CONNECTIONS: usize = 32;
@@ -59,7 +59,7 @@ pub struct Webhook {
 
 struct Shared {
     orders: Orders,
-    token: Bearer,
+    token: Secret,
     runs: Mutex<(u64, Vec<Arc<Run>>)>,
 }
 
@@ -88,7 +88,7 @@ impl Webhook {
     ///
     /// # Errors
     /// When the address cannot be had.
-    pub fn bind(orders: Orders, token: Bearer, listen: SocketAddr) -> io::Result<Self> {
+    pub fn bind(orders: Orders, token: Secret, listen: SocketAddr) -> io::Result<Self> {
         let listener = TcpListener::bind(listen)?;
         listener.set_nonblocking(true)?;
         let shared = Shared {
@@ -265,7 +265,7 @@ fn answer(shared: &Shared, request: &Request<Incoming>) -> Response<Full<Bytes>>
     let mut given = request.headers().get_all(header::AUTHORIZATION).iter();
     let one = given.next().filter(|_| given.next().is_none());
     let one = one.and_then(|value| value.to_str().ok());
-    if !one.is_some_and(|value| shared.token.lets_in(value)) {
+    if !one.is_some_and(|value| shared.token.is_bearer(value)) {
         return refused(
             StatusCode::UNAUTHORIZED,
             "`Authorization: Bearer TOKEN` is missing or wrong",

@@ -168,6 +168,47 @@ fn a_running_job_goes_on_after_a_change_that_is_refused() {
 }
 
 #[test]
+fn a_change_that_a_proxy_would_have_to_know_beforehand_is_refused() {
+    let lab = Lab::new();
+    let text = r#"version = 1
+name = "base station"
+duration = "60s"
+[[link]]
+name = "wire"
+ends = ["server", "tower"]
+up = ["netem delay 5ms"]
+down = ["netem delay 5ms"]
+[[link]]
+name = "air"
+ends = ["tower", "phone"]
+up = ["cell: rate 20Mbit"]
+down = ["cell: rate 20Mbit", "netem delay 5ms"]
+[[proxy]]
+name = "pep"
+host = "tower"
+near_cc = "cubic"
+far_cc = "quickstart"
+far_hint = "link/air/up/cell"
+[[flow]]
+name = "bulk"
+from = "server"
+to = "phone"
+via = "pep"
+cc = "cubic"
+"#;
+    let id = lab.begin(&json!({ "kind": "run", "text": text, "paused": true }));
+    let change = |element: &str| {
+        let set = json!({ "set": { format!("link/air/{element}/cell"): "rate 5Mbit" } });
+        lab.ask(&format!("POST /api/v1/jobs/{id}/change"), Some(&set))
+    };
+    let refused = change("up");
+    assert_eq!(refused.status, 422);
+    let said = String::from_utf8_lossy(&refused.body).into_owned();
+    assert!(said.contains("proxy/pep"), "{said}");
+    assert_eq!(change("down").status, 200);
+}
+
+#[test]
 fn a_job_that_is_held_stays_held_when_it_is_changed() {
     let lab = Lab::new();
     let id = lab.begin(&json!({ "kind": "run", "text": scenario("60s"), "paused": true }));

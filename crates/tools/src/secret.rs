@@ -1,4 +1,4 @@
-//! What lets requests in: random characters, held against others in constant time.
+//! Random characters that let whoever has them in.
 
 use std::fmt;
 use std::io;
@@ -6,23 +6,23 @@ use std::io;
 use ring::hmac;
 use ring::rand::{SecureRandom, SystemRandom};
 
-/// Characters of a token that is drawn: 32 bytes in hexadecimal.
-const DRAWN: usize = 64;
+/// Bytes of one that is drawn; it has twice as many characters, in hexadecimal.
+const DRAWN: usize = 32;
 
-/// Characters of a token that is given (our choice).
+/// Characters of one that is given (our choice).
 const LENGTHS: std::ops::RangeInclusive<usize> = 32..=4_096;
 
-/// A token.
-pub struct Bearer {
+/// Random characters. Others are held against them in constant time, under a key that nobody knows.
+pub struct Secret {
     text: String,
     key: hmac::Key,
     tag: hmac::Tag,
 }
 
-impl fmt::Debug for Bearer {
+impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // It is nobody's to read.
-        f.write_str("Bearer")
+        f.write_str("Secret")
     }
 }
 
@@ -30,13 +30,13 @@ fn no_random(_: ring::error::Unspecified) -> io::Error {
     io::Error::other("the system gives no random numbers")
 }
 
-impl Bearer {
-    /// A new one.
+impl Secret {
+    /// A new one, of 64 characters.
     ///
     /// # Errors
     /// When the system gives no random numbers.
     pub fn draw() -> io::Result<Self> {
-        let mut bytes = [0_u8; DRAWN / 2];
+        let mut bytes = [0_u8; DRAWN];
         SystemRandom::new().fill(&mut bytes).map_err(no_random)?;
         let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         Self::of(&text)
@@ -67,13 +67,19 @@ impl Bearer {
         &self.text
     }
 
-    /// Whether a header's value is `Bearer` and this token (RFC 6750, section 2.1), compared in
-    /// constant time under a key that nobody knows.
-    pub fn lets_in(&self, header: &str) -> bool {
-        header.split_once(' ').is_some_and(|(scheme, token)| {
-            scheme.eq_ignore_ascii_case("bearer")
-                && hmac::verify(&self.key, token.trim().as_bytes(), self.tag.as_ref()).is_ok()
-        })
+    /// Whether `given` is it.
+    pub fn is(&self, given: &str) -> bool {
+        hmac::verify(&self.key, given.as_bytes(), self.tag.as_ref()).is_ok()
+    }
+
+    /// Whether the value of the header `Authorization` is `Bearer` and it (RFC 6750, section 2.1);
+    /// the case of that word does not matter (RFC 9110, section 11.1).
+    pub fn is_bearer(&self, authorization: &str) -> bool {
+        authorization
+            .split_once(' ')
+            .is_some_and(|(scheme, token)| {
+                scheme.eq_ignore_ascii_case("bearer") && self.is(token.trim())
+            })
     }
 }
 
@@ -82,29 +88,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_lets_itself_in_and_nothing_else() {
-        let own = Bearer::draw().expect("a token");
-        assert_eq!(own.text().len(), DRAWN);
-        assert!(own.lets_in(&format!("Bearer {}", own.text())));
-        assert!(own.lets_in(&format!("bearer {}", own.text())));
-        let other = Bearer::draw().expect("a token");
+    fn a_secret_lets_itself_in_and_nothing_else() {
+        let own = Secret::draw().expect("a secret");
+        assert_eq!(own.text().len(), 64);
+        assert!(own.is(own.text()));
+        assert!(own.is_bearer(&format!("Bearer {}", own.text())));
+        assert!(own.is_bearer(&format!("bearer {}", own.text())));
+        let other = Secret::draw().expect("a secret");
+        assert!(!own.is(other.text()));
         for wrong in [
             String::new(),
             own.text().to_owned(),
             format!("Basic {}", own.text()),
             format!("Bearer {}", other.text()),
             format!("Bearer {}0", own.text()),
+            format!("Bearer {}", &own.text()[1..]),
             "Bearer ".to_owned(),
         ] {
-            assert!(!own.lets_in(&wrong), "{wrong}");
+            assert!(!own.is_bearer(&wrong), "{wrong}");
         }
     }
 
     #[test]
-    fn a_short_token_is_none() {
-        assert!(Bearer::of("abc").is_err());
-        assert!(Bearer::of(&"a".repeat(31)).is_err());
-        assert!(Bearer::of(&format!("{} {}", "a".repeat(32), "b")).is_err());
-        assert!(Bearer::of(&"a".repeat(32)).is_ok());
+    fn a_short_text_is_none() {
+        assert!(Secret::of("abc").is_err());
+        assert!(Secret::of(&"a".repeat(31)).is_err());
+        assert!(Secret::of(&format!("{} {}", "a".repeat(32), "b")).is_err());
+        assert!(Secret::of(&"a".repeat(32)).is_ok());
     }
 }
