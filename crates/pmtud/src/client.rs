@@ -27,6 +27,10 @@ const ICMP_SPACING: Duration = Duration::from_millis(1_100);
 /// A token is asked for again after this time, before the server's least of 300 s.
 const RENEW: Duration = Duration::from_secs(240);
 
+/// How long a server accepts a token at least (`PERIOD` of the server). Without another by then
+/// what is not answered says nothing about the path.
+const TOKEN_LASTS: Duration = Duration::from_secs(300);
+
 /// Sizes that are tried in the place of a base that does not arrive, in bytes of MTU: what IPv4
 /// hosts have to take (RFC 1122 section 3.3.2: 576), and links of the list of RFC 1191 section 7.1.
 const BASES: [u16; 4] = [1_006, 576, 296, 68];
@@ -118,7 +122,7 @@ pub enum Stage {
     Searching,
     /// All is found.
     Done,
-    /// No server has answered.
+    /// No server gives a token, or no other when one is over.
     NoServer,
 }
 
@@ -261,7 +265,11 @@ impl Client {
             None => SPACING,
         };
         if self.next_hello.is_some_and(|at| at <= now) {
-            if self.stage == Stage::Greeting && self.hellos == HELLOS && !self.settings.stays {
+            let given_up = match self.stage {
+                Stage::Greeting => self.hellos == HELLOS,
+                _ => now.since(self.token_since) >= TOKEN_LASTS,
+            };
+            if given_up && !self.settings.stays {
                 self.stage = Stage::NoServer;
                 return None;
             }

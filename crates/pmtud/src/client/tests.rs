@@ -12,6 +12,8 @@ struct Path {
     reports: bool,
     /// Every so manieth datagram is lost, either way.
     loses: Option<u32>,
+    /// So many requests for a token are answered.
+    tokens: u64,
 }
 
 const RTT: Duration = Duration::from_millis(50);
@@ -34,6 +36,11 @@ fn run(client: &mut Client, path: &Path) -> Server {
                 if path.reports {
                     reports.push_back((now + RTT, sent));
                 }
+                continue;
+            }
+            let withheld = server.counts().welcomed == path.tokens
+                && Message::parse(&sent.bytes).is_some_and(|m| m.kind == MessageKind::Hello);
+            if withheld {
                 continue;
             }
             let answer = server.receive(now, NEAR, &sent.bytes, u32::from(sent.len));
@@ -82,6 +89,7 @@ fn path(there: u16, back: u16, reports: bool) -> Path {
         back,
         reports,
         loses: None,
+        tokens: u64::MAX,
     }
 }
 
@@ -190,6 +198,22 @@ fn a_long_search_asks_for_its_token_again_before_it_is_over() {
     assert_eq!(client.found()[1].plpmtu, 9_000);
     assert!(server.counts().welcomed >= 2);
     assert_eq!(server.counts().unauthenticated, 0);
+}
+
+#[test]
+fn a_search_whose_token_is_not_renewed_ends_without_a_word_about_the_path() {
+    let mut client = client(&["step 1"], |s| {
+        s.settings.max = 9_000;
+        s.settings.reports = Reports::Ignored;
+        s.back = false;
+    });
+    let mut path = path(9_000, 9_000, false);
+    path.tokens = 1;
+    let server = run(&mut client, &path);
+    assert_eq!(client.stage(), Stage::NoServer);
+    // Only the base was found; of the search, which would have been over in 390 s, nothing is said.
+    assert_eq!(client.found().len(), 1);
+    assert_eq!(server.counts().unauthenticated, 0, "it ended with its token");
 }
 
 #[test]

@@ -145,7 +145,7 @@ pub fn probe(
         let now = match client.stage() {
             Stage::Greeting => Progress::Greeting,
             Stage::Searching => Progress::Searched(client.found().len()),
-            Stage::NoServer => return Err(no_server(request, &socket)),
+            Stage::NoServer => return Err(no_server(request, &socket, &client)),
             Stage::Done => {
                 let found = client.found();
                 let about = (request.host.as_str(), request.to);
@@ -171,10 +171,17 @@ pub fn probe(
 }
 
 /// Why there is no answer, as far as is known.
-fn no_server(request: &ProbeRequest, socket: &Socket) -> Error {
-    let why = match socket.refused {
-        true => "the host says that nobody has this port",
-        false => "five hellos were not answered, so the host is not there, or a filter drops them",
+fn no_server(request: &ProbeRequest, socket: &Socket, client: &Client) -> Error {
+    let why = match (socket.refused, client.found().is_empty()) {
+        (true, _) => "the host says that nobody has this port",
+        (false, true) => {
+            "five requests for a token were not answered, so the host is not there, a filter drops \
+             them, or the server gives no more tokens in a second (it counts those that it refuses)"
+        }
+        (false, false) => {
+            "it gave a token, and none in its place for a minute: what it does not answer from now \
+             on says nothing about the path"
+        }
     };
     Error::Engine(format!(
         "no server answers at {}: {why} (start `narrows pmtud serve` there, or use --tracepath, \
