@@ -213,7 +213,11 @@ fn a_search_whose_token_is_not_renewed_ends_without_a_word_about_the_path() {
     assert_eq!(client.stage(), Stage::NoServer);
     // Only the base was found; of the search, which would have been over in 390 s, nothing is said.
     assert_eq!(client.found().len(), 1);
-    assert_eq!(server.counts().unauthenticated, 0, "it ended with its token");
+    assert_eq!(
+        server.counts().unauthenticated,
+        0,
+        "it ended with its token"
+    );
 }
 
 #[test]

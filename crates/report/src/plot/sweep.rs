@@ -150,10 +150,9 @@ impl Sweep<'_> {
         let titles = self.figure.metrics.iter();
         let titles: Vec<_> = titles.map(|m| self.campaign.title_of(m)).collect();
         let first = titles.first().cloned().unwrap_or_default();
-        let about = self.figure.title.clone().unwrap_or_else(|| {
-            let titles: Vec<&str> = titles.iter().map(|t| t.title.as_str()).collect();
-            titles.join(", ")
-        });
+        let titles: Vec<&str> = titles.iter().map(|t| t.title.as_str()).collect();
+        let about = self.figure.title.clone();
+        let about = about.unwrap_or_else(|| titles.join(", "));
         let name = &self.figure.x;
         let (x, shape) = match numbers(&self.values) {
             Some((values, unit)) => {
@@ -201,21 +200,26 @@ impl Sweep<'_> {
     }
 }
 
-/// What several metrics have in common: the words that all titles begin with.
-fn common(titles: &[MetricTitle]) -> String {
-    let mut words: Vec<&str> = Vec::new();
-    if let Some((first, rest)) = titles.split_first() {
-        for (place, word) in first.title.split(' ').enumerate() {
-            let same = |t: &MetricTitle| t.title.split(' ').nth(place) == Some(word);
-            if !rest.iter().all(same) {
-                break;
-            }
-            words.push(word);
-        }
-    }
-    match words.is_empty() {
+/// What several metrics have in common: the words with which all titles begin, or end where
+/// those are more (`CQI 15: share`, `CQI 4: share`).
+fn common(titles: &[&str]) -> String {
+    let words: Vec<Vec<&str>> = titles.iter().map(|t| t.split(' ').collect()).collect();
+    let first = words.first().map_or(&[][..], Vec::as_slice);
+    let begin = |n: &usize| words.iter().all(|w| w.get(*n) == first.get(*n));
+    let end = |n: &usize| {
+        words
+            .iter()
+            .all(|w| w.iter().rev().nth(*n) == first.iter().rev().nth(*n))
+    };
+    let begins = (0..first.len()).take_while(begin).count();
+    let ends = (0..first.len()).take_while(end).count();
+    let shared = match ends > begins {
+        true => &first[first.len() - ends..],
+        false => &first[..begins],
+    };
+    match shared.is_empty() {
         true => "value".to_owned(),
-        false => words.join(" ").trim_end_matches([',', ':']).to_owned(),
+        false => shared.join(" ").trim_end_matches([',', ':']).to_owned(),
     }
 }
 
@@ -272,6 +276,19 @@ mod tests {
         match &chart.body {
             Body::Curves { curves, .. } => curves,
             _ => panic!("it has curves"),
+        }
+    }
+
+    #[test]
+    fn an_axis_of_several_metrics_says_what_their_titles_share() {
+        for (titles, shared) in [
+            (["delay, mean", "delay, 99th percentile"], "delay"),
+            (["CQI 15: part of all", "CQI 4: part of all"], "part of all"),
+            (["rate of a", "rate of b"], "rate of"),
+            (["speech", "film"], "value"),
+            (["one", "one"], "one"),
+        ] {
+            assert_eq!(common(&titles), shared);
         }
     }
 
