@@ -39,13 +39,17 @@ impl GridRow<'_> {
 /// Names of an axis of bottlenecks: it goes across.
 const QUEUE_AXES: [&str; 4] = ["qdisc", "queue", "aqm", "bottleneck"];
 
+/// So many columns fit on paper (our choice); an axis with more values goes down the side.
+const MOST_COLUMNS: usize = 12;
+
 /// Lays out the cells of a campaign.
 pub fn grid(campaign: &CampaignResult) -> Grid<'_> {
     let names: Vec<&str> = campaign.axes.iter().map(|a| a.name.as_str()).collect();
-    let across = names
-        .iter()
-        .position(|name| QUEUE_AXES.contains(name))
-        .or(names.len().checked_sub(1));
+    let queues = names.iter().position(|name| QUEUE_AXES.contains(name));
+    let fits = |axis: &usize| campaign.axes[*axis].values.len() <= MOST_COLUMNS;
+    let across = queues.filter(fits);
+    let across = across.or_else(|| (0..names.len()).rev().find(fits));
+    let across = across.or(queues).or(names.len().checked_sub(1));
     let value = |cell: &CellResult, axis: usize| cell.at.get(axis).cloned().unwrap_or_default();
     let columns: Vec<String> = match across {
         Some(axis) => campaign.axes[axis]

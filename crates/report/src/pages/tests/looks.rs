@@ -46,6 +46,18 @@ fn places_that_are_names_are_marks_and_numbers_are_lines_with_ticks_at_them() {
 }
 
 #[test]
+fn an_axis_with_more_values_than_fit_on_paper_goes_down_the_side() {
+    let mut campaign = samples::campaign().result;
+    assert_eq!(crate::plot::comparison::grid(&campaign).across, "qdisc");
+    let more = (campaign.axes[2].values.len()..13).map(|n| format!("queue-{n}"));
+    campaign.axes[2].values.extend(more);
+    let grid = crate::plot::comparison::grid(&campaign);
+    assert_eq!((&*grid.across, &*grid.down), ("cc", "rate · rtt · qdisc"));
+    let cells = grid.rows.iter().flat_map(|row| row.cells.iter().flatten());
+    assert_eq!(cells.count(), campaign.cells.len());
+}
+
+#[test]
 fn a_map_with_a_cell_of_nothing_is_coloured_by_the_difference_from_it() {
     let mut campaign = samples::campaign().result;
     campaign.axes[2].values[0] = "none".to_owned();
