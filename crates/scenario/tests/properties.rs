@@ -87,7 +87,8 @@ prop_compose! {
 prop_compose! {
     fn app()(
         cc in prop::sample::select(vec!["", "cc = \"prague\"\n", "cc = \"quic:cubic\"\n", "cc = \"kernel:bbr\"\necn = true\n"]),
-        request in 1u64..1_000_000,
+        // Fewer than 24 bytes are refused.
+        request in 24u64..1_000_000,
         response in 1u64..(1 << 40),
         arrivals in prop::sample::select(vec!["think", "every", "poisson"]),
         time_us in 1u64..10_000_000,
