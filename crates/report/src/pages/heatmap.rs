@@ -78,13 +78,17 @@ fn table(
         .iter()
         .flat_map(|row| row.cells.iter().flatten())
         .any(|cell| cell.metric(metric).is_some_and(|m| m.published.is_some()));
+    let elsewhere = shown.campaign.cells.iter();
+    let elsewhere = elsewhere
+        .filter_map(|cell| cell.metric(metric))
+        .any(|m| m.published.is_some());
     let span = published.then_some("2");
     html! {
         div.scroll tabindex="0" role="region"
             aria-label=(format!("Heat-map of {words} {}", name.unwrap_or_default())) {
             table.heat {
                 @if let Some(name) = name { caption { (name)
-                    @if !published { " " span.note { "– nothing published" } } } }
+                    @if elsewhere && !published { " " span.note { "– nothing published" } } } }
                 thead {
                     tr {
                         th scope="col" rowspan=[span] { (down) }

@@ -368,6 +368,7 @@ fn what_is_not_published_has_no_columns() {
         "Measured against published",
         "Hollow marks",
         "outside its band",
+        "nothing published",
     ] {
         assert!(with.contains(words), "{words}");
         assert!(!without.contains(words), "{words}");
