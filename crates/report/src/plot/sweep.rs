@@ -1,9 +1,7 @@
 //! Metrics of a campaign against its axes: published figures as points with
 //! their tolerance, measured ones as medians with the spread over the seeds.
 
-use narrows_results::campaign::{
-    CampaignResult, CellResult, FigureResult, MetricResult, MetricTitle, numbers,
-};
+use narrows_results::campaign::{CampaignResult, CellResult, FigureResult, MetricResult, numbers};
 use narrows_scenario::Glob;
 
 use super::chart::{Axis, Chart, Curve, Range, Shape};
