@@ -10,7 +10,7 @@ use crate::discovery::{Counts, Discovery, State};
 use crate::message::{MESSAGE_LEN, Message, MessageKind, TOKEN_LEN};
 use crate::report::{Effect, Report};
 use crate::search::Search;
-use crate::server::Transmit;
+use crate::server::{PERIOD, Transmit};
 use crate::settings::Settings;
 
 /// Hellos before a server counts as not there (our choice), one a second.
@@ -24,12 +24,8 @@ const SPACING: Duration = Duration::from_millis(5);
 /// (`net.ipv4.icmp_ratelimit`, `net.ipv6.icmp.ratelimit`: 1000 ms).
 const ICMP_SPACING: Duration = Duration::from_millis(1_100);
 
-/// A token is asked for again after this time, before the server's least of 300 s.
+/// A token is asked for again after this time, before [`PERIOD`] is over.
 const RENEW: Duration = Duration::from_secs(240);
-
-/// How long a server accepts a token at least (`PERIOD` of the server). Without another by then
-/// what is not answered says nothing about the path.
-const TOKEN_LASTS: Duration = Duration::from_secs(300);
 
 /// Sizes that are tried in the place of a base that does not arrive, in bytes of MTU: what IPv4
 /// hosts have to take (RFC 1122 section 3.3.2: 576), and links of the list of RFC 1191 section 7.1.
@@ -267,7 +263,8 @@ impl Client {
         if self.next_hello.is_some_and(|at| at <= now) {
             let given_up = match self.stage {
                 Stage::Greeting => self.hellos == HELLOS,
-                _ => now.since(self.token_since) >= TOKEN_LASTS,
+                // Without a token that is accepted, a lost probe is no evidence of the path's MTU.
+                _ => now.since(self.token_since) >= PERIOD,
             };
             if given_up && !self.settings.stays {
                 self.stage = Stage::NoServer;

@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 use crate::message::{MESSAGE_LEN, Message, MessageKind, TOKEN_LEN};
 
 /// How long a token is given out; it is accepted for as long again (our choice).
-const PERIOD: Duration = Duration::from_secs(300);
+pub(crate) const PERIOD: Duration = Duration::from_secs(300);
 
 /// Clients whose rates are counted apart; more of them share counts (our choice: 64 KiB for each
 /// of the two rates).

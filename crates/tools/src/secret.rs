@@ -1,4 +1,4 @@
-//! Random characters that let whoever has them in.
+//! A secret of random characters, by which requests are authenticated.
 
 use std::fmt;
 use std::io;

@@ -223,7 +223,7 @@ fn an_upload_beside_cubic_is_done_by_its_deadline() {
          echo status $? >&2"
     );
     fs::write(folder.path().join("by.toml"), beside_cubic(&by)).expect("a file");
-    // A machine that is too busy to emulate the link says so (status 3): tried again then.
+    // Status 3: the machine was too busy to emulate the link, so the figures are not judged.
     let ran = (1..=TRIES).find_map(|attempt| {
         let results = format!("try-{attempt}");
         let mut command = Command::new(NARROWS);

@@ -22,9 +22,8 @@ use crate::{Clock, CommandFacts};
 /// How often running processes are polled.
 const POLL_EVERY: Duration = Duration::from_millis(10);
 
-/// How long a process that was asked to end may take before it is killed. One that takes BPF
-/// programs off waits for the kernel, which takes most of a second on a busy machine.
-const GRACE: Duration = Duration::from_secs(2);
+/// How long a process that was asked to end may take before it is killed.
+const GRACE: Duration = Duration::from_millis(500);
 
 /// Commands that wait for their start or run.
 #[derive(Debug)]
@@ -82,7 +81,7 @@ impl Commands {
     /// Starts a thread that runs the plan's commands in time. What they write
     /// goes to `commands/NAME.out` and `commands/NAME.err` in `keep`, and
     /// nowhere without it. A command is asked to end (SIGTERM, to all
-    /// processes of its group) at its stop time, and killed two seconds
+    /// processes of its group) at its stop time, and killed half a second
     /// later.
     ///
     /// # Errors

@@ -211,7 +211,7 @@ fn a_search_whose_token_is_not_renewed_ends_without_a_word_about_the_path() {
     path.tokens = 1;
     let server = run(&mut client, &path);
     assert_eq!(client.stage(), Stage::NoServer);
-    // Only the base was found; of the search, which would have been over in 390 s, nothing is said.
+    // The base was found; the search, which takes 390 s, has no result.
     assert_eq!(client.found().len(), 1);
     assert_eq!(
         server.counts().unauthenticated,

@@ -26,6 +26,7 @@ pub fn html(campaign: &CampaignResult, grid: &Grid, metric: &str) -> Markup {
         },
         reference,
         flag: campaign.is_flag(metric),
+        published: publishes(campaign.cells.iter(), metric),
         decimals: campaign.decimals(metric),
     };
     let axes = grid.rows.first().map_or(0, |row| row.at.len());
@@ -59,10 +60,17 @@ struct Shown<'a> {
     reference: Option<usize>,
     /// Whether figures are yes or no.
     flag: bool,
+    /// Whether any cell has a published figure.
+    published: bool,
     metric: &'a str,
     title: MetricTitle,
     scale: Scale,
     decimals: usize,
+}
+
+/// Whether one of `cells` has a published figure of `metric`.
+fn publishes<'a>(mut cells: impl Iterator<Item = &'a CellResult>, metric: &str) -> bool {
+    cells.any(|cell| cell.metric(metric).is_some_and(|m| m.published.is_some()))
 }
 
 /// One table of fields.
@@ -74,21 +82,15 @@ fn table(
     shown: &Shown<'_>,
 ) -> Markup {
     let (metric, words) = (shown.metric, &shown.title.title);
-    let published = rows
-        .iter()
-        .flat_map(|row| row.cells.iter().flatten())
-        .any(|cell| cell.metric(metric).is_some_and(|m| m.published.is_some()));
-    let elsewhere = shown.campaign.cells.iter();
-    let elsewhere = elsewhere
-        .filter_map(|cell| cell.metric(metric))
-        .any(|m| m.published.is_some());
+    let cells = rows.iter().flat_map(|row| row.cells.iter().flatten());
+    let published = publishes(cells.copied(), metric);
     let span = published.then_some("2");
     html! {
         div.scroll tabindex="0" role="region"
             aria-label=(format!("Heat-map of {words} {}", name.unwrap_or_default())) {
             table.heat {
                 @if let Some(name) = name { caption { (name)
-                    @if elsewhere && !published { " " span.note { "– nothing published" } } } }
+                    @if shown.published && !published { " " span.note { "– nothing published" } } } }
                 thead {
                     tr {
                         th scope="col" rowspan=[span] { (down) }
