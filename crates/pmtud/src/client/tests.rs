@@ -156,6 +156,29 @@ fn without_a_server_it_says_so_after_its_hellos() {
 }
 
 #[test]
+fn a_server_is_asked_five_times_for_a_token_once_a_second() {
+    let mut client = client(&["adaptive"], |_| {});
+    let (mut now, mut asked) = (Instant::ZERO, Vec::new());
+    while client.stage() == Stage::Greeting {
+        asked.extend(client.poll(now).map(|_| now));
+        now = client.next_wake().map_or(now, |at| at.max(now));
+    }
+    assert_eq!(client.stage(), Stage::NoServer);
+    assert_eq!(asked, [0, 1, 2, 3, 4].map(second));
+}
+
+#[test]
+fn the_way_back_is_tried_with_no_more_than_goes_there() {
+    let mut client = client(&["adaptive"], |_| {});
+    run(&mut client, &path(1_432, 1_472, false));
+    let back = client.found().last().expect("it was searched");
+    assert_eq!((back.way, back.plpmtu), (Way::Back, 1_432));
+    let sizes: Vec<_> = back.steps.iter().map(|step| step.size).collect();
+    // The base first, from which it is searched.
+    assert_eq!(sizes, [1_200, 1_432]);
+}
+
+#[test]
 fn a_report_or_an_answer_that_bears_another_token_changes_nothing() {
     let mut client = client(&["adaptive"], |_| {});
     let mut server = Server::new(ServerSettings::default(), [9; 32]);

@@ -239,6 +239,15 @@ fn each_size_of_a_report_has_its_rule() {
 }
 
 #[test]
+fn a_report_of_more_than_the_path_carries_ends_no_search() {
+    let mut path = Path {
+        largest: 1_322,
+        ..Path::reporting(1_400)
+    };
+    assert_eq!(found(Search::Adaptive, &mut path).plpmtu(), 1_322);
+}
+
+#[test]
 fn a_million_spoofed_reports_change_nothing() {
     let mut rng = Rng::for_name(7, "spoofed");
     let mut discovery = Discovery::new(Settings::ipv4(1_500), Search::Adaptive);

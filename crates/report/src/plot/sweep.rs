@@ -283,6 +283,7 @@ mod tests {
             (["delay, mean", "delay, 99th percentile"], "delay"),
             (["CQI 15: part of all", "CQI 4: part of all"], "part of all"),
             (["rate of a", "rate of b"], "rate of"),
+            (["rate, first flow", "rate, second flow"], "rate"),
             (["speech", "film"], "value"),
             (["one", "one"], "one"),
         ] {
