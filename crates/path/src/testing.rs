@@ -105,6 +105,11 @@ impl Bench {
                 spec.overlaid(&own).unwrap_or_else(|e| panic!("{own}: {e}"))
             })
             .collect();
+        Self::of_ports(&spec, &specs)
+    }
+
+    /// A node with these ports.
+    pub fn of_ports(spec: &ElementSpec, ports: &[ElementSpec]) -> Self {
         let names: Vec<_> = (0..ports.len()).map(|i| format!("port {i}")).collect();
         let sites: Vec<_> = (0..ports.len())
             .map(|i| PortSite {
@@ -113,7 +118,7 @@ impl Bench {
                     name: &names[i],
                     ..site(1)
                 },
-                spec: &specs[i],
+                spec: &ports[i],
             })
             .collect();
         let first = sites[0].site;

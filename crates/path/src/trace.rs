@@ -36,7 +36,7 @@ pub const OPPORTUNITY: u32 = 1504;
 
 /// Bytes counted for each packet above its IP length, unless configured otherwise:
 /// those 4.
-const TUN_OVERHEAD: u32 = 4;
+pub(crate) const TUN_OVERHEAD: u32 = 4;
 
 /// Nanoseconds of a trace's unit.
 const NANOS: u64 = 1_000_000;
@@ -96,6 +96,11 @@ impl Trace {
         }
     }
 
+    /// Its opportunities, in milliseconds from the start of a round, rising.
+    pub(crate) fn times(&self) -> &[u64] {
+        &self.times
+    }
+
     /// How long a round is, in nanoseconds.
     fn round(&self) -> u64 {
         self.times.last().map_or(0, |ms| ms * NANOS)
@@ -142,6 +147,11 @@ pub struct TraceSpec {
 }
 
 impl TraceSpec {
+    /// What its file may hold.
+    pub(crate) const ALLOWED: &str =
+        "a trace: a whole number of milliseconds in each line, rising, or as NAME.csv \
+         `time_s,rate_mbit` and a time and a rate in each line";
+
     /// Nothing said but the queue.
     pub(crate) fn with_queue(queue: QueueSpec) -> Self {
         Self {
@@ -299,8 +309,7 @@ impl NamesFile for TraceSpec {
     }
 
     fn allowed(&self) -> &'static str {
-        "a trace: a whole number of milliseconds in each line, rising, or as NAME.csv \
-         `time_s,rate_mbit` and a time and a rate in each line"
+        Self::ALLOWED
     }
 
     fn read(&mut self, text: &str) -> Result<(), String> {

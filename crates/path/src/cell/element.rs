@@ -1,7 +1,6 @@
 //! The running cell.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
 
 use narrows_core::{
     Change, DropCause, Element, ElementCounters, EntityId, Event, EventSink, Outlet, Packet, Port,
@@ -9,7 +8,8 @@ use narrows_core::{
 };
 use narrows_units::{Duration, Instant, Rng, WordError, Words};
 
-use super::radio::{CQI_MAX, HARQ_ROUND, MOST_TRIES, TTI, block_bits, cqi_at};
+use super::channel::Carries;
+use super::radio::{CQI_MAX, HARQ_ROUND, MOST_TRIES, TTI, cqi_at};
 use super::schedule::{Claim, Turn};
 use super::spec::CellSpec;
 use crate::percent::{Correlated, Percent};
@@ -51,7 +51,7 @@ pub struct Terminal {
     wire: bool,
     passed: ElementCounters,
     waiting: Waiting,
-    cqi: Arc<Vec<(Instant, u8)>>,
+    carries: Carries,
     /// Bits of a subframe, on average so far.
     average: f64,
     /// Packets in the middle of which it is, each of a higher priority than the one before.
@@ -74,8 +74,8 @@ impl Terminal {
             entity: site.entity,
             wire: spec.is_wire(),
             passed: ElementCounters::default(),
-            waiting: Waiting::new(&spec.queue, site, spec.mean_rate(), 0),
-            cqi: Arc::clone(&spec.cqi),
+            waiting: Waiting::new(&spec.queue, site, spec.mean_rate(), spec.overhead()),
+            carries: spec.carries.clone(),
             average: 0.0,
             begun: Vec::new(),
             next: 0,
@@ -84,13 +84,6 @@ impl Terminal {
             given_up: None,
             lost: 0,
         }
-    }
-
-    /// Bits of a resource block at `now`; 0 without service, or before a recording is read.
-    fn bits(&self, now: Instant) -> u64 {
-        let after = self.cqi.partition_point(|(at, _)| *at <= now);
-        let step = after.checked_sub(1).and_then(|i| self.cqi.get(i));
-        step.map_or(0, |(_, cqi)| block_bits(*cqi))
     }
 
     /// Bytes that wait, those of a packet that was begun among them.
@@ -267,10 +260,12 @@ impl Cell {
         self.claims.clear();
         for terminal in &mut self.terminals {
             terminal.average *= kept;
-            let bits = terminal.bits(now);
+            let all = terminal.carries.bits(now, self.blocks);
+            // Less than a bit of a block is no service.
+            let bits = all / u64::from(self.blocks);
             let wanted = match bits {
                 0 => 0,
-                bits => (8 * terminal.backlog()).div_ceil(bits),
+                _ => (8 * terminal.backlog() * u64::from(self.blocks)).div_ceil(all),
             };
             self.claims.push(Claim {
                 blocks: u32::try_from(wanted).unwrap_or(u32::MAX),
@@ -281,11 +276,12 @@ impl Cell {
         let mut grants = std::mem::take(&mut self.grants);
         self.turn.grants(free, &self.claims, &mut grants);
         for (at, granted) in grants.iter().copied().enumerate() {
-            let bytes = u64::from(granted) * self.claims[at].bits / 8;
+            let terminal = &mut self.terminals[at];
+            let all = terminal.carries.bits(now, self.blocks);
+            let bytes = u64::from(granted) * all / (8 * u64::from(self.blocks));
             if bytes == 0 {
                 continue;
             }
-            let terminal = &mut self.terminals[at];
             let (taken, ends) = terminal.fill(now, bytes, out);
             if taken == 0 {
                 continue;
@@ -392,7 +388,7 @@ impl Element for Cell {
         }
         terminal.waiting.change(now, queue)?;
         if let Some(cqi) = cqi {
-            terminal.cqi = Arc::new(vec![(Instant::ZERO, cqi)]);
+            terminal.carries = Carries::quality(cqi);
         }
         Ok(())
     }

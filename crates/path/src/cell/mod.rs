@@ -10,11 +10,14 @@
 //! (segments, order), TR 36.942 (path loss); for the proportional-fair rule Jalali, Padovani and
 //! Pankaj, "Data throughput of CDMA-HDR" (VTC 2000).
 //!
+//! A terminal may also be driven by a recording of what it had, in mahimahi's format.
+//!
 //! Deviations: the downlink alone, for what a terminal sends takes the elements of its link; every
 //! subcarrier has the same quality; headers of MAC, RLC and PDCP, reference signals and broadcasts
 //! take nothing; a transport block has a whole number of bytes and no other rounding, where TS
 //! 36.213 has a table; reports of quality are never late or wrong.
 
+mod channel;
 mod element;
 mod radio;
 mod schedule;

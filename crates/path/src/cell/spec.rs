@@ -6,9 +6,10 @@ use std::sync::Arc;
 use narrows_aqm::QueueSpec;
 use narrows_core::Element;
 use narrows_units::{
-    Duration, Instant, Parameter, ParameterKind, Rate, Value, WordError, WordWriter, Words,
+    Duration, Parameter, ParameterKind, Rate, Value, WordError, WordWriter, Words,
 };
 
+use super::channel::Carries;
 use super::element::{Cell, Terminal};
 use super::radio::{BLOCKS, CQI_MAX, Distance, TTI, bytes, cqi_at};
 use super::schedule::Scheduler;
@@ -18,6 +19,7 @@ use crate::percent::Percent;
 use crate::rate::QUEUE_PARAMETER;
 use crate::recording::{Rates, Recording, is_csv, number, steps};
 use crate::site::{PortSite, Site};
+use crate::trace::{TUN_OVERHEAD, TraceSpec};
 use crate::waiting::read_queue;
 
 /// The first line of a recording of channel quality.
@@ -50,9 +52,11 @@ enum Channel {
     File(String),
     /// That of a distance.
     Distance(Distance),
+    /// A recording of what the terminal had.
+    Trace(String),
 }
 
-/// `cell blocks N [cqi N|trace FILE.csv|distance D] … [queue …]`. Of a port alone its channel and
+/// `cell blocks N [cqi N|cqi trace FILE.csv|distance D|trace FILE] … [queue …]`. Of a port alone its channel and
 /// queue may be said; one without a channel is a wire.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CellSpec {
@@ -66,8 +70,8 @@ pub struct CellSpec {
     /// Chance that a transport block is not decoded.
     pub(super) error: Percent,
     channel: Channel,
-    /// From each time on, a quality; nothing until the file is read.
-    pub(super) cqi: Arc<Vec<(Instant, u8)>>,
+    /// What a terminal that has the cell to itself has in each subframe.
+    pub(super) carries: Carries,
     /// What waits for the terminal.
     pub(super) queue: QueueSpec,
     /// The rate of a terminal that has the cell to itself.
@@ -83,7 +87,7 @@ impl CellSpec {
             delay: DEFAULT_DELAY,
             error: Percent::ZERO,
             channel: Channel::Wire,
-            cqi: Arc::default(),
+            carries: Carries::default(),
             queue: QueueSpec::parse(DEFAULT_QUEUE)?,
             recording: Recording::Rates(Arc::default()),
         })
@@ -104,18 +108,27 @@ impl CellSpec {
         self.recording.mean_rate()
     }
 
+    /// Bytes counted for each packet above its IP length: those that mahimahi counts in its traces.
+    pub(super) fn overhead(&self) -> u32 {
+        match self.recording {
+            Recording::Opportunities(_) => TUN_OVERHEAD,
+            Recording::Rates(_) => 0,
+        }
+    }
+
     /// Works out what follows from the words.
     fn settle(&mut self) {
-        let at_once = |cqi| Arc::new(vec![(Instant::ZERO, cqi)]);
+        let blocks = self.blocks.unwrap_or_default();
         match &self.channel {
-            Channel::Cqi(cqi) => self.cqi = at_once(*cqi),
-            Channel::Distance(far) => {
-                self.cqi = at_once(cqi_at(*far, self.blocks.unwrap_or_default()));
-            }
+            Channel::Cqi(cqi) => self.carries = Carries::quality(*cqi),
+            Channel::Distance(far) => self.carries = Carries::quality(cqi_at(*far, blocks)),
+            Channel::Trace(_) => self.carries = Carries::recorded(&self.recording, blocks),
             Channel::File(_) | Channel::Wire => {}
         }
-        let rates = self.cqi.iter().map(|(at, cqi)| (*at, self.rate(*cqi)));
-        self.recording = Recording::Rates(Arc::new(Rates::new(rates.collect())));
+        if let Carries::Quality(cqi) = &self.carries {
+            let rates = cqi.iter().map(|(at, cqi)| (*at, self.rate(*cqi)));
+            self.recording = Recording::Rates(Arc::new(Rates::new(rates.collect())));
+        }
     }
 
     /// Lays words over what is there; of the port of a cell, which keeps what all terminals share.
@@ -160,13 +173,18 @@ impl CellSpec {
                         return Err(file.refused("a file whose name ends in .csv"));
                     }
                     self.channel = Channel::File(file.text.to_owned());
-                    self.cqi = Arc::default();
+                    self.carries = Carries::default();
                 }
                 "cqi" => {
                     let fits = |cqi: &u32| *cqi <= u32::from(CQI_MAX);
                     self.channel = Channel::Cqi(words.value_where(ALLOWED_CQI, fits)? as u8);
                 }
                 "distance" => self.channel = Channel::Distance(words.value()?),
+                "trace" => {
+                    let file = words.needed("a trace file")?.text;
+                    self.channel = Channel::Trace(file.to_owned());
+                    self.recording = Recording::unread(file);
+                }
                 "queue" => {
                     self.queue = read_queue(words)?;
                     break;
@@ -210,6 +228,13 @@ impl Kind for CellSpec {
             Distance::ALLOWED,
             "a wire",
             "In place of a quality, how far the terminal is away",
+        ),
+        Parameter::new(
+            "trace FILE",
+            ParameterKind::Words,
+            "a trace file",
+            "a wire",
+            "In place of a quality, a recording of what the terminal has while all blocks are its own, in the formats of `rate trace`",
         ),
         Parameter::new(
             "scheduler RULE",
@@ -285,7 +310,7 @@ impl Kind for CellSpec {
         Facts {
             link: radio.then_some(LimitedLink {
                 rate: LinkRate::Recorded(&self.recording),
-                overhead: 0,
+                overhead: self.overhead(),
                 queue: &self.queue,
                 shared: true,
             }),
@@ -306,21 +331,28 @@ impl Kind for CellSpec {
         }
     }
 
-    /// As many subframes as the packet needs with all blocks, the last of which takes the delay.
+    /// As many subframes as the packet needs with all blocks, the last of which takes the delay. A
+    /// recording that is no quality counts by its mean.
     fn base_delay(&self, _: u8, mtu: u32) -> Duration {
         if self.is_wire() {
             return Duration::ZERO;
         }
-        let cqi = self.cqi.first().map_or(0, |(_, cqi)| *cqi);
-        match bytes(self.blocks.unwrap_or_default(), cqi) {
+        let bytes = match &self.carries {
+            Carries::Quality(steps) => {
+                let cqi = steps.first().map_or(0, |(_, cqi)| *cqi);
+                bytes(self.blocks.unwrap_or_default(), cqi)
+            }
+            Carries::Rates(_) | Carries::Opportunities(_) => self.mean_rate().bytes_in(TTI),
+        };
+        match bytes {
             0 => self.delay,
-            bytes => self.delay + TTI * (u64::from(mtu).div_ceil(bytes) - 1),
+            bytes => self.delay + TTI * (u64::from(mtu + self.overhead()).div_ceil(bytes) - 1),
         }
     }
 
     fn file(&mut self) -> Option<&mut dyn NamesFile> {
         match self.channel {
-            Channel::File(_) => Some(self),
+            Channel::File(_) | Channel::Trace(_) => Some(self),
             _ => None,
         }
     }
@@ -329,7 +361,7 @@ impl Kind for CellSpec {
 impl NamesFile for CellSpec {
     fn name(&self) -> &str {
         match &self.channel {
-            Channel::File(file) => file,
+            Channel::File(file) | Channel::Trace(file) => file,
             _ => "",
         }
     }
@@ -339,17 +371,28 @@ impl NamesFile for CellSpec {
     }
 
     fn allowed(&self) -> &'static str {
-        "a first line `time_s,cqi`, and a time and a CQI from 0 to 15 in each further line"
+        match self.channel {
+            Channel::Trace(_) => TraceSpec::ALLOWED,
+            _ => {
+                "a first line `time_s,cqi`, and a time and a CQI from 0 to 15 in each further line"
+            }
+        }
     }
 
     fn read(&mut self, text: &str) -> Result<(), String> {
+        if let Channel::Trace(file) = &self.channel {
+            let read = Recording::parse(file, Percent::HUNDRED, text.as_bytes());
+            self.recording = read.map_err(|e| e.to_string())?;
+            self.settle();
+            return Ok(());
+        }
         let cqi = |text: &str| {
             let cqi = number(text, f64::from(CQI_MAX))?;
             (libm::trunc(cqi) == cqi).then_some(cqi as u8)
         };
         let wanted = "a CQI from 0 to 15, such as `1.5,7`,";
         let steps = steps(text.as_bytes(), HEADER, wanted, cqi);
-        self.cqi = Arc::new(steps.map_err(|e| e.to_string())?);
+        self.carries = Carries::Quality(Arc::new(steps.map_err(|e| e.to_string())?));
         self.settle();
         Ok(())
     }
@@ -365,6 +408,7 @@ impl fmt::Display for CellSpec {
             Channel::Cqi(cqi) => words.pair("cqi", cqi),
             Channel::File(file) => words.pair("cqi trace", file),
             Channel::Distance(far) => words.pair("distance", far),
+            Channel::Trace(file) => words.pair("trace", file),
         };
         words
             .stated("scheduler", self.scheduler, Scheduler::ProportionalFair)

@@ -18,15 +18,33 @@ fn received(bench: &Bench, n: usize, length: u64) -> Vec<u64> {
 
 /// Keeps `ports` of a cell full with packets of `length` bytes until `end`.
 fn kept_full(words: &str, ports: &[&str], length: u32, end: u64) -> Bench {
-    let ports: Vec<_> = ports
-        .iter()
+    let bench = {
+        let ports = with_queues(ports);
+        let ports: Vec<_> = ports.iter().map(String::as_str).collect();
+        Bench::node(words, &ports)
+    };
+    keep_full(bench, ports.len(), length, end)
+}
+
+/// With room for as much as [`keep_full`] offers.
+fn with_queues(ports: &[&str]) -> Vec<String> {
+    let ports = ports.iter();
+    ports
         .map(|own| format!("{own} queue pfifo limit 100"))
-        .collect();
-    let ports: Vec<_> = ports.iter().map(String::as_str).collect();
-    let mut bench = Bench::node(words, &ports);
+        .collect()
+}
+
+/// A terminal that a recording drives.
+fn traced(words: &str, text: &str) -> ElementSpec {
+    let mut spec = ElementSpec::parse(words).unwrap();
+    spec.file().unwrap().read(text).unwrap();
+    spec
+}
+
+fn keep_full(mut bench: Bench, ports: usize, length: u32, end: u64) -> Bench {
     for now in 0..end {
         bench.run_until(ms(now));
-        for port in 0..ports.len() {
+        for port in 0..ports {
             let sent = bench.element.port_counters(port as u8);
             let waiting = sent.packets_in - sent.packets_out - sent.dropped;
             for _ in waiting..60 {
@@ -313,12 +331,96 @@ fn a_channel_follows_its_recording() {
     assert_eq!(bench.left.len(), 300);
 }
 
+/// Opportunities one by one, in bursts, and with a gap in which there is no service.
+const TRACE: &str = "1\n2\n2\n5\n17\n17\n17\n20\n320\n";
+
+#[test]
+fn a_terminal_alone_that_a_trace_drives_has_received_at_each_opportunity_what_a_link_has() {
+    let cell = "cell blocks 25 delay 1ms trace a.up queue pfifo limit 100";
+    let full = |spec: &ElementSpec| {
+        let bench = keep_full(Bench::of_ports(spec, &[spec.clone()]), 1, 1500, 2_000);
+        bench.check_conservation();
+        bench.left
+    };
+    let of_cell = full(&traced(cell, TRACE));
+    let mut link = Bench::with(&traced("rate trace a.up queue pfifo limit 9999", TRACE), 1);
+    for _ in 0..100 {
+        link.offer(ms(0), 1500, 0);
+    }
+    link.run_until(ms(2_000));
+    // Nine packets in each of six rounds of 320 ms, and eight of the seventh.
+    assert_eq!(of_cell.len(), 6 * 9 + 8);
+    let numbers = |left: &[(u64, Instant, u8)]| left.iter().map(|l| l.0).collect::<Vec<_>>();
+    assert_eq!(numbers(&of_cell), numbers(&link.left));
+    // Of a burst, which was on the air since the one before, the last packet comes when all of it
+    // leaves the link.
+    for (i, (cell, link_at)) in of_cell.iter().zip(&link.left).enumerate() {
+        let last = link.left.get(i + 1).is_none_or(|next| next.1 > link_at.1);
+        assert!(cell.1 <= link_at.1, "{i}: {cell:?} {link_at:?}");
+        assert!(!last || cell.1 == link_at.1, "{i}: {cell:?} {link_at:?}");
+    }
+}
+
+#[test]
+fn terminals_that_traces_drive_share_blocks_also_between_their_opportunities() {
+    // A packet each ten milliseconds, or each five: as much as either has with all blocks.
+    let words = "cell blocks 50 scheduler pf trace a.up queue pfifo limit 100";
+    let ports = ["10\n", "5\n"].map(|text| traced(words, text));
+    let bench = keep_full(Bench::of_ports(&ports[0], &ports), 2, 1500, 20_000);
+    let found = received(&bench, 2, 1500);
+    for (found, alone) in found.into_iter().zip([2_000, 4_000]) {
+        let share = found as f64 / (f64::from(alone) * 1500.0);
+        assert!((0.45..0.55).contains(&share), "{share} of {alone}");
+    }
+}
+
+#[test]
+fn a_terminal_may_be_driven_by_recorded_rates_and_have_another_channel_later() {
+    let spec = traced(
+        "cell blocks 25 trace walk.csv queue pfifo limit 100",
+        "time_s,rate_mbit\n0,8\n1,0\n2,4\n",
+    );
+    let ports = [spec.clone(), spec.overlaid("cell cqi 15").unwrap()];
+    assert_eq!(spec.rates().unwrap().steps().len(), 3);
+    let alone = keep_full(Bench::of_ports(&spec, &ports[..1]), 1, 1000, 3_000);
+    let until = |end| alone.left.iter().filter(|(_, at, _)| *at < ms(end)).count();
+    // 8 and 4 Mbit/s in packets of 1000 bytes, which are received 3 ms after their subframe.
+    assert!((997..=1_000).contains(&until(1_003)), "{}", until(1_003));
+    assert_eq!(until(2_000), until(1_003));
+    assert!((495..=500).contains(&(until(3_000) - until(2_000))));
+    let mut both = Bench::of_ports(&spec, &ports);
+    both.run_until(ms(1_500));
+    both.offer_to(ms(1_500), 0, 1000, 0);
+    both.offer_to(ms(1_500), 1, 1000, 0);
+    both.run_until(ms(1_600));
+    assert_eq!(both.by, [1]);
+    both.change(ms(1_600), "cqi 7");
+    both.run_until(ms(1_700));
+    assert_eq!(both.by, [1, 0]);
+}
+
+#[test]
+fn what_is_no_trace_is_refused() {
+    let mut spec = ElementSpec::parse("cell blocks 6 trace a.up").unwrap();
+    for wrong in ["", "3\n1\n", "0\n", "time_s,rate_mbit\n0,1\n"] {
+        assert!(spec.file().unwrap().read(wrong).is_err(), "{wrong:?}");
+    }
+    let mut spec = ElementSpec::parse("cell blocks 6 trace a.csv").unwrap();
+    assert!(spec.file().unwrap().read("1\n2\n").is_err());
+    // Of one that is not read yet there is nothing.
+    let mut bench = Bench::of_ports(&spec, &[spec.clone()]);
+    bench.offer(ms(0), 100, 0);
+    bench.run_until(ms(100));
+    assert!(bench.left.is_empty());
+}
+
 #[test]
 fn lines_are_written_as_they_are_read_and_mistakes_are_named() {
     for line in [
         "cell blocks 6 queue bearers bearer default",
         "cell blocks 100 distance 500m scheduler rr window 1s delay 4ms error 10% queue codel",
         "cell blocks 25 cqi trace walk.csv queue pfifo limit 1000",
+        "cell blocks 25 trace walk.up delay 1ms queue codel",
     ] {
         assert_eq!(ElementSpec::parse(line).unwrap().to_string(), line);
     }
@@ -328,6 +430,7 @@ fn lines_are_written_as_they_are_read_and_mistakes_are_named() {
         ("cell blocks 5 cqi 7", "5"),
         ("cell blocks 6 cqi 16", "16"),
         ("cell blocks 6 cqi trace walk.txt", "walk.txt"),
+        ("cell blocks 6 trace", ""),
         ("cell blocks 6 cqi 7 error 100%", "100%"),
         ("cell blocks 6 cqi 7 window 0s", "0s"),
         ("cell blocks 6 cqi 7 scheduler fair", "fair"),
