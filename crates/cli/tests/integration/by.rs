@@ -19,9 +19,6 @@ use nix::unistd::Pid;
 
 const NARROWS: &str = env!("CARGO_BIN_EXE_narrows");
 
-/// How often an emulated link is tried on a machine that may be busy.
-const TRIES: u32 = 3;
-
 fn narrows(arguments: &[&str]) -> Output {
     let mut command = Command::new(NARROWS);
     command.args(arguments).stdin(Stdio::null());
@@ -94,7 +91,7 @@ print "$n\n";
 const SCENARIO: &str = r#"
 version  = 1
 name     = "an upload by a deadline"
-duration = "26s"
+duration = "30s"
 
 [[link]]
 name = "access"
@@ -223,25 +220,20 @@ fn an_upload_beside_cubic_is_done_by_its_deadline() {
          echo status $? >&2"
     );
     fs::write(folder.path().join("by.toml"), beside_cubic(&by)).expect("a file");
-    // Status 3: the machine was too busy to emulate the link, so the figures are not judged.
-    let ran = (1..=TRIES).find_map(|attempt| {
-        let results = format!("try-{attempt}");
-        let mut command = Command::new(NARROWS);
-        command
-            .args(["run", "by.toml", "--engine", "live", "--out", &results])
-            .current_dir(folder.path())
-            .env_remove("SUDO_UID");
-        let ran = command.output().expect("it starts");
-        (ran.status.code() != Some(3) || attempt == TRIES).then_some((ran, results))
-    });
-    let (ran, results) = ran.expect("the last one counts");
+    let mut command = Command::new(NARROWS);
+    command
+        .args(["run", "by.toml", "--engine", "live", "--out", "results"])
+        .current_dir(folder.path())
+        .env_remove("SUDO_UID");
+    let ran = command.output().expect("it starts");
+    // Status 3: packets left the link some 0.1 ms late, which is nothing to a transfer of 20 s.
     assert!(
         matches!(ran.status.code(), Some(0 | 3)),
         "{}",
         text(&ran.stderr)
     );
     let out = |name: &str| {
-        let file = folder.path().join(&results).join("commands").join(name);
+        let file = folder.path().join("results/commands").join(name);
         fs::read_to_string(file).expect("what a command wrote")
     };
     let said = out("upload.err");
@@ -250,8 +242,10 @@ fn an_upload_beside_cubic_is_done_by_its_deadline() {
     let (before, connections) = summary(&said);
     eprintln!("{test}: {before} s before the deadline");
     assert_eq!(connections, 1, "{said}");
-    // An ordinary flow would take its half and be done in 8 s, a scavenger never.
-    assert!((-2.0..=4.0).contains(&before), "{said}");
+    // An ordinary flow would take its half and be done 12 s before it; a scavenger would have
+    // three quarters left, and be done 6 s after it at the earliest. How soon CUBIC regains its
+    // share at full weight hangs on when packets were lost: it ended 0.1 s before to 2.1 s after.
+    assert!((-5.0..=4.0).contains(&before), "{said}");
 }
 
 #[test]
