@@ -148,8 +148,7 @@ pub struct TraceSpec {
 
 impl TraceSpec {
     /// What its file may hold.
-    pub(crate) const ALLOWED: &str =
-        "a trace: a whole number of milliseconds in each line, rising, or as NAME.csv \
+    pub(crate) const ALLOWED: &str = "a trace: a whole number of milliseconds in each line, rising, or as NAME.csv \
          `time_s,rate_mbit` and a time and a rate in each line";
 
     /// Nothing said but the queue.

@@ -338,7 +338,12 @@ const TRACE: &str = "1\n2\n2\n5\n17\n17\n17\n20\n320\n";
 fn a_terminal_alone_that_a_trace_drives_has_received_at_each_opportunity_what_a_link_has() {
     let cell = "cell blocks 25 delay 1ms trace a.up queue pfifo limit 100";
     let full = |spec: &ElementSpec| {
-        let bench = keep_full(Bench::of_ports(spec, &[spec.clone()]), 1, 1500, 2_000);
+        let bench = keep_full(
+            Bench::of_ports(spec, std::slice::from_ref(spec)),
+            1,
+            1500,
+            2_000,
+        );
         bench.check_conservation();
         bench.left
     };
@@ -408,7 +413,7 @@ fn what_is_no_trace_is_refused() {
     let mut spec = ElementSpec::parse("cell blocks 6 trace a.csv").unwrap();
     assert!(spec.file().unwrap().read("1\n2\n").is_err());
     // Of one that is not read yet there is nothing.
-    let mut bench = Bench::of_ports(&spec, &[spec.clone()]);
+    let mut bench = Bench::of_ports(&spec, std::slice::from_ref(&spec));
     bench.offer(ms(0), 100, 0);
     bench.run_until(ms(100));
     assert!(bench.left.is_empty());
