@@ -124,6 +124,13 @@ fn write_over(path: &std::path::Path, value: &str) -> io::Result<()> {
     file.write_all(value.as_bytes())
 }
 
+/// Whether connections that this namespace opens ask for ECN, of whichever kind (`net.ipv4.tcp_ecn`: 1, 3 and 4 of
+/// `enum tcp_ecn_mode`, include/net/tcp_ecn.h); no if that cannot be read. What a route says of that is not looked at.
+pub fn asks_for_ecn() -> bool {
+    let value = fs::read_to_string(file_of("net/ipv4/tcp_ecn"));
+    value.is_ok_and(|value| matches!(value.trim(), "1" | "3" | "4"))
+}
+
 /// Whether the running kernel has IPv6.
 pub fn has_ipv6() -> bool {
     fs::metadata("/proc/sys/net/ipv6").is_ok()

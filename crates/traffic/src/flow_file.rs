@@ -127,7 +127,7 @@ pub(crate) fn read(top: &Fields<'_>) -> Result<FlowFile, MixError> {
         sends: sends(&config)?,
         instances: instances.unwrap_or(1),
         starts: Starts::At(starts),
-        dscp: code_point(&config)?,
+        dscp: class_of(&config)?,
         control: config.optional("congestion-ctrl", LABEL, label)?,
         server: Some(config.required("server-address", HOST, host)?),
     };
@@ -200,7 +200,7 @@ fn sends(config: &Fields<'_>) -> Result<Sends, MixError> {
 }
 
 /// The code point of `dscp` or `tos`.
-fn code_point(config: &Fields<'_>) -> Result<Option<u8>, MixError> {
+fn class_of(config: &Fields<'_>) -> Result<Option<u8>, MixError> {
     let dscp = config.optional("dscp", DSCP, dscp)?;
     let tos = config.optional("tos", "0 to 255, as 20, 024 or 0x14", |text| {
         of_c(text).and_then(|n| u8::try_from(n).ok())
@@ -209,10 +209,11 @@ fn code_point(config: &Fields<'_>) -> Result<Option<u8>, MixError> {
     Ok(dscp.or(tos.map(|tos| tos >> 2)))
 }
 
-const DSCP: &str = "0 to 63, or a name: cs0 to cs7, af11 to af43, ef, le, va";
+/// What [`dscp`] takes.
+pub const DSCP: &str = "0 to 63, or a name: cs0 to cs7, af11 to af43, ef, le, va";
 
-/// A code point by number or name.
-fn dscp(text: &str) -> Option<u8> {
+/// A code point by number or name, as iperf3 has it; `None` of what is none.
+pub fn dscp(text: &str) -> Option<u8> {
     let word = text.trim().to_ascii_lowercase();
     let named = match word.as_bytes() {
         b"ef" => Some(46),

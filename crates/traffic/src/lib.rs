@@ -28,6 +28,7 @@ mod number;
 mod set;
 
 pub use error::MixError;
+pub use flow_file::{DSCP, dscp};
 pub use mix::{KINDS, Kind, Mix};
 pub use set::{FlowSet, MAX_TRANSFERS, Offsets, Sends, Starts, Transfer, Until};
 

@@ -1,9 +1,10 @@
 //! The options of `narrows traffic`.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::{Args, Subcommand, ValueEnum};
-use narrows::traffic::Offsets;
+use narrows::traffic::{Capable, CodePoint, Mark, Offsets};
 use narrows::units::{Duration, Rate, Value};
 
 use super::Format;
@@ -95,9 +96,12 @@ pub struct TrafficRun {
     /// What draws that
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// The code point of all flows, 0 to 63, in place of the mix's
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..64))]
-    pub dscp: Option<u8>,
+    /// The code point of all flows, or of those of a label or kind, in place of the mix's: 0 to 63, ef, af11, cs1 …
+    #[arg(long, value_name = "[LABEL=]DSCP", value_parser = mark::<CodePoint>)]
+    pub dscp: Vec<Mark<CodePoint>>,
+    /// Mark datagrams as ECT(0) or ECT(1), and have connections ask for ECN (ect0): of all flows, or of a label or kind
+    #[arg(long, value_name = "[LABEL=]ect0|ect1", value_parser = mark::<Capable>)]
+    pub ecn: Vec<Mark<Capable>>,
     /// The kernel's congestion control of all connections, in place of the mix's
     #[arg(long, value_name = "NAME")]
     pub cc: Option<String>,
@@ -138,6 +142,10 @@ impl From<OffsetsWord> for Offsets {
             OffsetsWord::Together => Self::Together,
         }
     }
+}
+
+fn mark<T: FromStr<Err = String>>(text: &str) -> Result<Mark<T>, String> {
+    text.parse()
 }
 
 fn rate(text: &str) -> Result<Rate, String> {

@@ -94,7 +94,8 @@ mod here {
         let mut request = RunRequest::new(mix, &args.server, token, wanted)?;
         request.offsets = args.offsets.into();
         request.seed = args.seed;
-        request.dscp = args.dscp;
+        request.dscp.clone_from(&args.dscp);
+        request.ecn.clone_from(&args.ecn);
         request.control.clone_from(&args.cc);
         request.grace = args.grace;
         // Before anything is sent: a run is not lost for a folder that cannot be had.

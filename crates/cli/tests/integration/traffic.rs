@@ -107,6 +107,61 @@ fn a_mix_between_two_hosts_arrives_to_the_byte_with_delays_that_the_path_has() {
 }
 
 #[test]
+fn marks_are_on_the_wire_as_they_were_asked_for_and_what_the_path_marks_is_counted() {
+    let net = 93;
+    let Some(pair) = Pair::new("marks of a mix", net, &["nft"], None) else {
+        return;
+    };
+    // Counted where they leave the server's host, and marked where they reach the client's.
+    let leaving = "table ip wire { counter voice { } ; counter page { } ; \
+                   chain leaving { type filter hook postrouting priority 0 ; \
+                   ip protocol udp ip dscp ef ip ecn ect1 counter name voice ; \
+                   ip protocol tcp ip dscp af11 ip ecn ect0 counter name page ; } ; }";
+    let coming = "table ip wire { chain coming { type filter hook prerouting priority -300 ; \
+                  ip protocol udp ip ecn ect1 ip ecn set ce ; } ; }";
+    for (near, rules) in [(false, leaving), (true, coming)] {
+        let output = pair.inside(near, "nft").arg(rules).output().unwrap();
+        if !output.status.success() {
+            eprintln!("skipped: marks of a mix: no nft: {}", said(&output));
+            return;
+        }
+    }
+    let serving = server(&pair, net);
+    for (ecn, why) in [("page=ect1", "page=ect0"), ("page=ect0", "tcp_ecn=1")] {
+        let output = client(&pair, net, &["--ecn", ecn]).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+        assert!(said(&output).contains(why), "{}", said(&output));
+    }
+    let mut asking = pair.inside(true, "sh");
+    asking.args(["-c", "echo 1 > /proc/sys/net/ipv4/tcp_ecn"]);
+    let set = asking.output().unwrap();
+    assert!(set.status.success(), "{}", said(&set));
+    let marks = "--dscp ef --dscp page=af11 --ecn voice=ect1 --ecn page=ect0";
+    let marks: Vec<_> = marks.split(' ').collect();
+    let output = client(&pair, net, &marks).output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let set = |i: usize| &result["sets"][i];
+    let received = set(0)["packets"].as_u64().unwrap() - set(0)["lost"].as_u64().unwrap();
+    assert_eq!(set(0)["marks"]["ce"], received, "{result}");
+    assert_eq!(set(0)["marks"]["ecn_changed"], 0, "{result}");
+    assert_eq!(set(0)["marks"]["dscp_changed"], 0, "{result}");
+    assert_eq!(set(2)["ecn_connections"], 2, "{result}");
+    let counted = pair.run(false, "nft -j list counters");
+    let counted: Value = serde_json::from_slice(&counted.stdout).unwrap();
+    let counters = counted["nftables"].as_array().unwrap().iter();
+    let packets = |name: &str| {
+        let mut named = counters.clone().map(|entry| &entry["counter"]);
+        let counter = named.find(|counter| counter["name"] == name).unwrap();
+        counter["packets"].as_u64().unwrap()
+    };
+    assert_eq!(packets("voice"), 7 * 635, "{counted}");
+    // Segments of 2 MB, many of which leave as one.
+    assert!(packets("page") > 10, "{counted}");
+    drop(serving);
+}
+
+#[test]
 fn a_server_that_is_killed_ends_a_mix_with_what_there_is() {
     let net = 92;
     let Some(pair) = Pair::new("a mix whose server is killed", net, &[], None) else {

@@ -5,6 +5,7 @@ use std::fmt::{self, Write};
 
 use serde::Serialize;
 
+use super::marks::ArrivedMarks;
 use super::show::{mbit, table};
 
 /// Datagrams of a flow in an interval, as its receiver has them.
@@ -126,6 +127,13 @@ pub struct SetFigures {
     pub delay_ms: Option<Measured>,
     /// Jitter of the flows at their ends, in milliseconds.
     pub jitter_ms: Option<Measured>,
+    /// The codepoint of its datagrams that was asked for (`ect0`, `ect1`), or `ect0` of connections that
+    /// ask for ECN.
+    pub ecn: Option<String>,
+    /// Connections of which both ends agreed on ECN.
+    pub ecn_connections: u64,
+    /// What datagrams bore when they arrived.
+    pub marks: ArrivedMarks,
 }
 
 /// What came of a mix.
@@ -315,6 +323,41 @@ impl TrafficResult {
         text
     }
 
+    /// What became of marks: of flows for which ECN was asked, and of datagrams whose marks the path
+    /// changed.
+    pub fn marks(&self) -> Option<String> {
+        let mut parts = Vec::new();
+        for set in &self.sets {
+            let (label, marks) = (&set.label, set.marks);
+            let arrived = set.packets.saturating_sub(set.lost);
+            match (&set.ecn, set.protocol) {
+                (Some(ecn), "udp") => parts.push(format!(
+                    "{label} with {ecn}, {} of {arrived} datagrams arrived with CE",
+                    marks.ce
+                )),
+                (Some(_), _) => parts.push(format!(
+                    "{label} with ECN on {} of {} connections",
+                    set.ecn_connections, set.transfers
+                )),
+                (None, _) if marks.ce > 0 => {
+                    parts.push(format!("{label}: {} datagrams arrived with CE", marks.ce));
+                }
+                (None, _) => {}
+            }
+            for (n, what) in [
+                (marks.ecn_changed, "ECN field"),
+                (marks.dscp_changed, "DSCP"),
+            ] {
+                if n > 0 {
+                    parts.push(format!(
+                        "of {label} {n} of {arrived} datagrams arrived with another {what}"
+                    ));
+                }
+            }
+        }
+        (!parts.is_empty()).then(|| parts.join("; "))
+    }
+
     /// Whether the two hosts fell behind what the mix says, and by how much.
     pub fn behind(&self) -> Option<String> {
         let mut parts = Vec::new();
@@ -407,6 +450,9 @@ impl fmt::Display for TrafficResult {
                 f,
                 "the clocks could not be compared: there are no one-way delays"
             )?,
+        }
+        if let Some(marks) = self.marks() {
+            writeln!(f, "marks: {marks}")?;
         }
         if let Some(behind) = self.behind() {
             writeln!(f, "behind: {behind}")?;

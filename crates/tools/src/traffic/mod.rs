@@ -5,6 +5,8 @@ mod clocks;
 #[cfg(target_os = "linux")]
 mod control;
 mod kpi;
+#[cfg_attr(not(target_os = "linux"), allow(dead_code))]
+mod marks;
 mod read;
 #[cfg(target_os = "linux")]
 mod receiver;
@@ -23,6 +25,7 @@ mod token;
 mod wire;
 
 pub use kpi::{DatagramRow, Measured, SetFigures, StreamRow, TrafficResult};
+pub use marks::{ArrivedMarks, Capable, CodePoint, Mark};
 pub use narrows_traffic::{KINDS, Mix, Offsets};
 pub use read::read;
 #[cfg(target_os = "linux")]

@@ -10,6 +10,7 @@ use narrows_linux::{Clock, arrival};
 use narrows_units::{Duration, Instant};
 use nix::errno::Errno;
 
+use super::marks::ArrivedMarks;
 use super::wire::{Head, KEY, OPENING, Opening, SetOptions};
 
 /// Times that a flow of datagrams is asked for, and the time between (our choice).
@@ -96,6 +97,10 @@ pub(super) struct Datagrams {
     /// When it is asked for again, until something arrives.
     pub(super) again: Option<Instant>,
     pub(super) packets: u64,
+    /// The traffic class that they are sent with.
+    class: u8,
+    /// What they bore instead.
+    pub(super) marks: ArrivedMarks,
     pub(super) received: u64,
     pub(super) bytes: u64,
     /// One more than the highest number.
@@ -124,10 +129,11 @@ pub(super) enum Step {
 }
 
 impl Datagrams {
-    /// Asks for transfer `number` of so many datagrams.
+    /// Asks for transfer `number` of so many datagrams of a traffic class.
     pub(super) fn open(
         server: SocketAddr,
         packets: u64,
+        class: u8,
         number: u32,
         key: &[u8; KEY],
         now: Instant,
@@ -141,6 +147,8 @@ impl Datagrams {
             tries: 0,
             again: None,
             packets,
+            class,
+            marks: ArrivedMarks::default(),
             received: 0,
             bytes: 0,
             expected: 0,
@@ -203,6 +211,7 @@ impl Datagrams {
             }
             self.transit = Some(transit);
             self.received += 1;
+            self.marks.note(self.class, got.class);
             self.bytes += got.len as u64;
             self.interval.packets += 1;
             self.interval.bytes += got.len as u64;
@@ -332,7 +341,7 @@ mod tests {
         let clock = Clock::starting_now();
         let to = SocketAddr::from(([127, 0, 0, 1], 9));
         let mut flow =
-            Datagrams::open(to, 100, 0, &[0; KEY], clock.now(), &BTreeSet::new()).unwrap();
+            Datagrams::open(to, 100, 0, 0, &[0; KEY], clock.now(), &BTreeSet::new()).unwrap();
         let numbers = [0, 1, 1, 3, 2, 2, 90, 3, 89, 90, 91, 0];
         let new: Vec<bool> = numbers.iter().map(|n| flow.is_new(*n)).collect();
         let expected = [

@@ -11,7 +11,7 @@ use std::time::SystemTime;
 use narrows_linux::datagrams::{DatagramSocket, LARGEST};
 use narrows_linux::{Clock, arrival};
 use narrows_results::Error;
-use narrows_traffic::{Mix, Offsets, Sends, Transfer};
+use narrows_traffic::{FlowSet, Mix, Offsets, Sends, Transfer};
 use narrows_units::{Duration, Instant};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -20,6 +20,7 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 use super::clocks::{Asked, Clocks, Difference, difference};
 use super::control::{Control, PATIENCE};
 use super::kpi::TrafficResult;
+use super::marks::{self, ArrivedMarks, Capable, CodePoint, Mark};
 use super::receiver::{Datagrams, Interval, Step, Stream, Values};
 use super::timer::Timer;
 use super::token::Token;
@@ -57,8 +58,10 @@ pub struct RunRequest {
     pub offsets: Offsets,
     /// What draws that.
     pub seed: u64,
-    /// The code point of all flows, in place of the mix's.
-    pub dscp: Option<u8>,
+    /// Code points, in place of the mix's.
+    pub dscp: Vec<Mark<CodePoint>>,
+    /// Which flows are capable of ECN.
+    pub ecn: Vec<Mark<Capable>>,
     /// The congestion control of all connections, in place of the mix's.
     pub control: Option<String>,
     /// How long transfers are waited for that are not complete when the mix is over.
@@ -87,7 +90,8 @@ impl RunRequest {
             token,
             offsets: Offsets::Random,
             seed: 1,
-            dscp: None,
+            dscp: Vec::new(),
+            ecn: Vec::new(),
             control: None,
             grace: Duration::from_secs(10),
         })
@@ -104,14 +108,32 @@ pub fn run(
     stop: &AtomicBool,
     began: impl FnOnce(),
 ) -> Result<TrafficResult, Error> {
+    let ecn = |set: &FlowSet| Mark::of_set(&request.ecn, set);
+    Mark::check(&request.dscp, "--dscp", &request.mix)?;
+    Mark::check(&request.ecn, "--ecn", &request.mix)?;
+    let control = request.control.as_deref();
+    marks::check(
+        &request.mix,
+        ecn,
+        control,
+        narrows_linux::sysctl::asks_for_ecn,
+    )?;
     let failed = |e: std::io::Error| system(&format!("the server {}", request.to), e);
     let stream = TcpStream::connect_timeout(&request.to, PATIENCE).map_err(failed)?;
     let mut control = Control::connected(stream, &request.token).map_err(failed)?;
     let mix = &request.mix;
     let transfers = mix.schedule(request.offsets, request.seed);
-    let options = |set: &narrows_traffic::FlowSet| SetOptions {
-        class: request.dscp.or(set.dscp).unwrap_or(0) << 2,
-        control: request.control.clone().or_else(|| set.control.clone()),
+    let options = |set: &FlowSet| {
+        let dscp = Mark::of_set(&request.dscp, set).map(|point| point.0);
+        // Of connections the ECN field is the kernel's.
+        let datagrams = matches!(set.sends, Sends::Datagrams { .. });
+        let field = ecn(set)
+            .filter(|_| datagrams)
+            .map_or(0, |ecn| ecn.ecn() as u8);
+        SetOptions {
+            class: dscp.or(set.dscp).unwrap_or(0) << 2 | field,
+            control: request.control.clone().or_else(|| set.control.clone()),
+        }
     };
     let sets: Vec<_> = mix.sets.iter().map(options).collect();
     let last = transfers.iter().map(|t| t.start + t.sends.lasts()).max();
@@ -151,6 +173,7 @@ pub fn run(
         flows: BTreeMap::new(),
         taken: BTreeSet::new(),
         transfers,
+        capable: mix.sets.iter().map(ecn).collect(),
         sets,
         begin: clock.now(),
         next: 0,
@@ -246,6 +269,9 @@ struct Done {
     bytes: u64,
     received: u64,
     completion: Option<Duration>,
+    /// Whether both ends of a connection agreed on ECN.
+    ecn: bool,
+    marks: ArrivedMarks,
     jitter_ms: Option<f64>,
 }
 
@@ -267,6 +293,8 @@ struct Client {
     transfers: Vec<Transfer>,
     names: Vec<String>,
     sets: Vec<SetOptions>,
+    /// Of each set, whether it is capable of ECN.
+    capable: Vec<Option<Capable>>,
     values: Vec<Values>,
     done: Vec<Done>,
     flows: BTreeMap<u32, Flow>,
@@ -405,7 +433,7 @@ impl Client {
                 Some(packets) => {
                     let flow = {
                         let (server, key) = (self.ports[1], &self.key);
-                        Datagrams::open(server, packets, number, key, now, &self.taken)
+                        Datagrams::open(server, packets, set.class, number, key, now, &self.taken)
                     };
                     let last = now + transfer.sends.lasts() + AFTER;
                     flow.map(|flow| Flow::Datagrams(flow, last))
@@ -509,12 +537,15 @@ impl Client {
                 }
                 done.bytes = flow.bytes;
                 done.received = flow.received;
+                done.marks = flow.marks;
                 done.complete = flow.received == flow.packets;
                 done.failed = flow.received == 0;
                 done.jitter_ms = (flow.received > 1).then(|| flow.jitter_ms());
             }
             Flow::Stream(stream) => {
                 let _ = self.epoll.delete(&stream.socket);
+                let info = narrows_linux::socket_option::tcp_info(&stream.socket);
+                done.ecn = info.is_some_and(|info| info.ecn());
                 done.bytes = stream.received;
                 let all = transfer.sends.bytes();
                 done.complete = ended && all.is_none_or(|all| stream.received == all);

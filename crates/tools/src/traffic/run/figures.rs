@@ -6,6 +6,7 @@ use narrows_traffic::{Mix, Sends};
 
 use super::super::clocks::Clocks;
 use super::super::kpi::{DatagramRow, Measured, SetFigures, StreamRow, TrafficResult};
+use super::super::marks::ArrivedMarks;
 use super::super::receiver::Interval;
 use super::Client;
 
@@ -55,6 +56,12 @@ impl Client {
                 ),
                 delay_ms: delays.and_then(Measured::of),
                 jitter_ms: Measured::of(of().filter_map(|(_, (_, done))| done.jitter_ms).collect()),
+                ecn: self.capable[i as usize].map(|ecn| ecn.to_string()),
+                ecn_connections: of().filter(|(_, (_, done))| done.ecn).count() as u64,
+                marks: of().fold(ArrivedMarks::default(), |mut all, (_, (_, done))| {
+                    all.add(done.marks);
+                    all
+                }),
             }
         });
         let flow = |number: u32| {

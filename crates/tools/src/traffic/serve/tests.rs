@@ -6,7 +6,7 @@ use std::sync::mpsc;
 use narrows_traffic::{Mix, Offsets};
 
 use super::*;
-use crate::traffic::{RunRequest, run};
+use crate::traffic::{ArrivedMarks, RunRequest, run};
 
 const TOKEN: &[u8] = b"0123456789abcdef";
 
@@ -99,6 +99,34 @@ fn a_mix_arrives_to_the_byte_with_delays_within_what_is_said_of_them() {
         (counts.sessions, counts.unauthenticated, counts.refused),
         (1, 0, 0)
     );
+}
+
+#[test]
+fn datagrams_arrive_with_the_marks_that_were_asked_for_and_connections_ask_for_ecn() {
+    with_server(ServeLimits::default(), |at| {
+        let never = AtomicBool::new(false);
+        let mut request = request(&[VOICE, PAGES], at, TOKEN);
+        request.dscp = vec!["voice=cs1".parse().unwrap()];
+        request.ecn = vec!["voice=ect1".parse().unwrap()];
+        let result = run(&request, &never, || {}).unwrap();
+        let voice = &result.sets[0];
+        assert_eq!((voice.packets, voice.lost), (4 * 127, 0), "{result}");
+        // What differed from the class of the rows on arrival would be counted.
+        assert_eq!(voice.marks, ArrivedMarks::default(), "{result}");
+        assert!(result.datagrams.iter().all(|row| row.tos == 8 << 2 | 1));
+        let said = result.to_string();
+        let marks = "marks: voice with ect1, 0 of 508 datagrams arrived with CE\n";
+        assert!(said.contains(marks), "{said}");
+        request.ecn = vec!["ect0".parse().unwrap()];
+        let result = run(&request, &never, || {});
+        match narrows_linux::sysctl::asks_for_ecn() {
+            true => assert_eq!(result.unwrap().sets[1].ecn_connections, 6),
+            false => {
+                let refusal = result.unwrap_err().to_string();
+                assert!(refusal.contains("tcp_ecn=1"), "{refusal}");
+            }
+        }
+    });
 }
 
 #[test]
