@@ -426,6 +426,8 @@ impl App for Prober {
                 back: false,
                 alone: None,
                 stays: true,
+                // Nobody guesses in a simulation.
+                nonce: 0,
             };
             self.client = Some(Client::new(settings, now));
         }

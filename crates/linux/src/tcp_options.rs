@@ -264,7 +264,11 @@ pub fn begin_to_connect(fd: &impl AsFd, to: SocketAddr) -> nix::Result<()> {
 pub(crate) fn open(family: AddressFamily, kind: SockType) -> Result<OwnedFd, OptionError> {
     let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
     let fd = socket(family, kind, flags, None).map_err(OptionError::of("open a socket"))?;
-    setsockopt(&fd, sockopt::ReuseAddr, &true).map_err(OptionError::of("share its port"))?;
+    // Of datagrams, any other socket that says the same could take what comes.
+    if kind == SockType::Stream {
+        let set = setsockopt(&fd, sockopt::ReuseAddr, &true);
+        set.map_err(OptionError::of("share its port"))?;
+    }
     Ok(fd)
 }
 

@@ -1,17 +1,25 @@
 //! The client: gets its token, finds a base that arrives, has each search find what the path
 //! carries there, and at last what it carries back.
 
+mod check;
+mod found;
+mod running;
+
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
 use narrows_units::{Duration, Instant};
 
-use crate::discovery::{Counts, Discovery, State};
+use crate::counts::Counts;
+use crate::discovery::{Discovery, State};
 use crate::message::{MESSAGE_LEN, Message, MessageKind, TOKEN_LEN};
 use crate::report::{Effect, Report};
 use crate::search::Search;
 use crate::server::{PERIOD, Transmit};
-use crate::settings::Settings;
+use crate::settings::{Reports, Settings};
+use check::{Check, Verdict};
+pub use found::{Fate, Found, Step, Way};
+use running::Running;
 
 /// Hellos before a server counts as not there (our choice), one a second.
 const HELLOS: u32 = 5;
@@ -46,67 +54,9 @@ pub struct ClientSettings {
     /// Whether the last search goes on after its end, as in a transport: what it found is
     /// confirmed and raised, and searched for anew after a black hole.
     pub stays: bool,
-}
-
-/// Which way sizes are of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
-    /// To the server.
-    There,
-    /// From it.
-    Back,
-}
-
-/// What became of a probe.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
-    /// No acknowledgement of it was received.
-    Lost,
-    /// It arrived, as was known after this time.
-    Arrived(Duration),
-    /// Somebody reported that it is too big.
-    Reported {
-        /// Who, if that is known.
-        by: Option<IpAddr>,
-        /// The MTU that the report names.
-        mtu: u32,
-        /// What was made of it.
-        effect: Effect,
-    },
-}
-
-/// A probe, as it was sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Step {
-    /// When, since the search began.
-    pub at: Duration,
-    /// Its size.
-    pub size: u16,
-    /// What became of it.
-    pub fate: Fate,
-}
-
-/// What a search came to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
-    /// The search.
-    pub search: Search,
-    /// Of which way.
-    pub way: Way,
-    /// Whether only a base was looked for.
-    pub is_base: bool,
-    /// The size that was found; 0 where not even the smallest arrived.
-    pub plpmtu: u16,
-    /// The MTU of that, headers included; 0 likewise.
-    pub mtu: u32,
-    /// The base from which it was found.
-    pub base: u16,
-    /// From the first probe to the end of the search.
-    pub time: Duration,
-    /// What it has cost.
-    pub counts: Counts,
-    /// Each probe.
-    pub steps: Vec<Step>,
+    /// What a token is asked for with, and given with: nobody else can give one where it cannot be
+    /// guessed. Probes are numbered from here on; up to 2⁶³.
+    pub nonce: u64,
 }
 
 /// What a client is doing.
@@ -120,53 +70,14 @@ pub enum Stage {
     Done,
     /// No server gives a token, or no other when one is over.
     NoServer,
+    /// The server gave a token and then answered nothing more, of whichever size.
+    Silent,
 }
 
-/// A search that runs.
-#[derive(Debug)]
-struct Running {
-    discovery: Discovery,
-    search: Search,
-    way: Way,
-    /// Whether only a base is looked for.
-    is_base: bool,
-    settings: Settings,
-    began: Instant,
-    steps: Vec<Step>,
-    /// The number of the first probe of `steps` in the client's counting.
-    first: u64,
-    /// The number of the client's that the discovery's first probe has.
-    offset: u64,
-    /// What discoveries from larger bases have cost.
-    before: Counts,
-    /// What all had cost when the search began.
-    at_beginning: Counts,
-    /// Whether it has ended, and its discovery goes on.
-    has_ended: bool,
-}
-
-impl Running {
-    fn counts(&self) -> Counts {
-        self.before + self.discovery.counts()
-    }
-
-    /// What it has come to.
-    fn found(&self, now: Instant) -> Found {
-        let plpmtu = self.discovery.plpmtu();
-        Found {
-            search: self.search,
-            way: self.way,
-            is_base: self.is_base,
-            plpmtu,
-            mtu: match plpmtu {
-                0 => 0,
-                size => self.settings.mtu_of(size),
-            },
-            base: self.settings.base,
-            time: now.since(self.began),
-            counts: self.counts() - self.at_beginning,
-            steps: self.steps.clone(),
-        }
+impl Stage {
+    /// Whether nothing more is done.
+    pub fn is_over(self) -> bool {
+        matches!(self, Self::Done | Self::NoServer | Self::Silent)
     }
 }
 
@@ -201,6 +112,7 @@ impl Client {
         if settings.back && settings.alone.is_none() {
             to_do.push_back((Search::Adaptive, Way::Back));
         }
+        let nonce = settings.nonce;
         let mut client = Self {
             stage: Stage::Greeting,
             token: settings.alone.unwrap_or_default(),
@@ -212,7 +124,7 @@ impl Client {
             round_trip: None,
             base: None,
             running: None,
-            next_number: 1,
+            next_number: nonce + 1,
             may_send: now,
             found: Vec::new(),
             spent: Counts::default(),
@@ -253,7 +165,7 @@ impl Client {
 
     /// The next datagram to send now, until there is none.
     pub fn poll(&mut self, now: Instant) -> Option<Transmit> {
-        if now < self.may_send || matches!(self.stage, Stage::Done | Stage::NoServer) {
+        if now < self.may_send || self.stage.is_over() {
             return None;
         }
         let spacing = match self.settings.alone {
@@ -273,22 +185,28 @@ impl Client {
             self.hellos += 1;
             self.next_hello = Some(now + HELLO_EVERY);
             self.may_send = now + spacing;
-            return Some(self.message(MessageKind::Hello, 0, 0, MESSAGE_LEN as u16));
+            let nonce = self.settings.nonce;
+            return Some(self.message(MessageKind::Hello, 0, nonce, MESSAGE_LEN as u16));
         }
         let running = self.running.as_mut()?;
-        let probe = running.discovery.poll_probe(now)?;
-        let number = running.offset + probe.number;
+        let (number, size) = match &mut running.check {
+            Some((check, _)) => (self.next_number, check.poll(now)?),
+            None => {
+                let probe = running.discovery.poll_probe(now)?;
+                (running.offset + probe.number, probe.size)
+            }
+        };
         self.next_number = number + 1;
         running.steps.push(Step {
             at: now.since(running.began),
-            size: probe.size,
+            size,
             fate: Fate::Lost,
         });
         self.may_send = now + spacing;
         let way = running.way;
         let (wanted, len) = match way {
-            Way::There => (0, probe.size),
-            Way::Back => (probe.size, self.settings.settings.max.min(self.there())),
+            Way::There => (0, size),
+            Way::Back => (size, self.settings.settings.max.min(self.there())),
         };
         Some(self.message(MessageKind::Probe, wanted, number, len))
     }
@@ -314,22 +232,29 @@ impl Client {
 
     /// When [`on_timeout`](Self::on_timeout) and [`poll`](Self::poll) are to be called again.
     pub fn next_wake(&self) -> Option<Instant> {
-        if matches!(self.stage, Stage::Done | Stage::NoServer) {
+        if self.stage.is_over() {
             return None;
         }
         let running = self.running.as_ref();
-        let waits = running.is_some_and(|r| r.discovery.has_probe());
+        let check = running
+            .and_then(|r| r.check.as_ref())
+            .map(|(check, _)| check);
+        let (waits, timeout) = match (check, running) {
+            (Some(check), _) => (check.has_probe(), check.timeout()),
+            (_, Some(running)) => (running.discovery.has_probe(), running.discovery.timeout()),
+            _ => (false, None),
+        };
         let timers = [
             self.next_hello.map(|at| at.max(self.may_send)),
             waits.then_some(self.may_send),
-            running.and_then(|r| r.discovery.timeout()),
+            timeout,
         ];
         timers.into_iter().flatten().min()
     }
 
     /// A time has come, or may have.
     pub fn on_timeout(&mut self, now: Instant) {
-        if let Some(running) = &mut self.running {
+        if let Some(running) = self.running.as_mut().filter(|r| r.check.is_none()) {
             running.discovery.on_timeout(now);
         }
         self.settle(now);
@@ -341,7 +266,11 @@ impl Client {
             return;
         };
         match message.kind {
-            MessageKind::Welcome if self.next_hello.is_some() && self.settings.alone.is_none() => {
+            MessageKind::Welcome
+                if self.next_hello.is_some()
+                    && self.settings.alone.is_none()
+                    && message.number == self.settings.nonce =>
+            {
                 self.token = message.token;
                 self.token_since = now;
                 self.next_hello = None;
@@ -364,57 +293,116 @@ impl Client {
         }
     }
 
-    /// An ICMP error says that nobody has the port, and quotes `quote` of the datagram: it
-    /// arrived. For clients that are alone.
+    /// An ICMP error says that nobody has the port, and quotes `quote` of the datagram. Of a
+    /// client that is alone, it arrived; otherwise the server has gone.
     pub fn refused(&mut self, now: Instant, quote: &[u8]) {
-        let quoted = Message::parse(quote).filter(|m| m.token == self.token);
-        if let (Some(quoted), Some(_)) = (quoted, self.settings.alone) {
+        let of_probe = |m: &Message| m.kind == MessageKind::Probe && m.token == self.token;
+        let Some(quoted) = Message::parse(quote).filter(of_probe) else {
+            return;
+        };
+        if self.settings.alone.is_some() {
             self.arrived(now, quoted.number, None);
+        } else if !self.settings.stays && self.step(quoted.number).is_some() {
+            self.stage = Stage::Silent;
         }
     }
 
+    /// The probe of the search that runs which has this number.
+    fn step(&mut self, number: u64) -> Option<&mut Step> {
+        let running = self.running.as_mut()?;
+        let place = usize::try_from(number.checked_sub(running.first)?).ok()?;
+        running.steps.get_mut(place)
+    }
+
     fn arrived(&mut self, now: Instant, number: u64, tried: Option<u32>) {
+        let Some(Step { at, size, fate }) = self.step(number).copied() else {
+            return;
+        };
+        if tried.is_some_and(|tried| tried != u32::from(size)) {
+            return;
+        }
         let Some(running) = &mut self.running else {
             return;
         };
-        let Some(step) = number.checked_sub(running.first) else {
-            return;
-        };
-        let Some(step) = running.steps.get_mut(step as usize) else {
-            return;
-        };
-        if tried.is_some_and(|tried| tried != u32::from(step.size)) {
-            return;
-        }
+        let rtt = now.since(running.began + at);
         let own = number.checked_sub(running.offset);
-        if own.is_some_and(|own| running.discovery.acknowledged(now, own)) {
-            let rtt = now.since(running.began + step.at);
-            step.fate = Fate::Arrived(rtt);
-            self.round_trip = Some(rtt);
+        let in_time = running.check.is_none()
+            && own.is_some_and(|own| running.discovery.acknowledged(now, own));
+        let new_fate = match fate {
+            Fate::Arrived(_) | Fate::Contradicted { .. } => return,
+            Fate::Reported { by, mtu, .. } if !in_time => {
+                running.settings.reports = Reports::Ignored;
+                running.discovery.distrust_reports();
+                let after = rtt;
+                Fate::Contradicted { by, mtu, after }
+            }
+            Fate::Lost | Fate::Reported { .. } => Fate::Arrived(rtt),
+        };
+        self.round_trip = Some(rtt);
+        if !in_time {
+            self.arrived_late(now, number, size, rtt);
+        }
+        if let Some(step) = self.step(number) {
+            step.fate = new_fate;
         }
         self.settle(now);
+    }
+
+    /// A probe arrived that nobody waits for any more, or one of a check.
+    fn arrived_late(&mut self, now: Instant, number: u64, size: u16, rtt: Duration) {
+        let Some(running) = &mut self.running else {
+            return;
+        };
+        if running.discovery.arrived_late(now, size, rtt) {
+            running.check = None;
+            running.offset = self.next_number - running.discovery.next_number();
+            return;
+        }
+        let given_up = match running.discovery.state() {
+            State::Disabled => size >= running.settings.base,
+            _ => number < running.offset && size > running.settings.base,
+        };
+        let stays = self.settings.stays && !running.is_base;
+        if given_up && !stays && size > running.discovery.plpmtu() {
+            // A base that was given up for a smaller one.
+            self.restart(size);
+        } else if let Some((check, _)) = &mut running.check {
+            check.arrived(size);
+        }
     }
 
     /// A packet-too-big report came from `by`, which names `mtu` and quotes `quote` of the
     /// datagram.
     pub fn reported(&mut self, now: Instant, by: Option<IpAddr>, mtu: u32, quote: &[u8]) {
+        let quoted = Message::parse(quote).filter(|m| m.token == self.token);
         let Some(running) = &mut self.running else {
             return;
         };
-        let quoted = Message::parse(quote).filter(|m| m.token == self.token);
+        let headers = u32::from(running.settings.headers);
         let own = quoted.and_then(|m| m.number.checked_sub(running.offset));
-        let effect = running.discovery.reported(now, Report { mtu, quotes: own });
-        let place = quoted.and_then(|m| m.number.checked_sub(running.first));
+        let effect = match (&running.check, running.way) {
+            // It is about the way there, which is known.
+            (_, Way::Back) => Effect::Unverified,
+            (Some(_), _) if mtu == u32::from(running.discovery.plpmtu()) + headers => {
+                Effect::Complete
+            }
+            (Some(_), _) => Effect::Unverified,
+            (None, _) => running.discovery.reported(now, Report { mtu, quotes: own }),
+        };
+        let first = running.first;
+        let place = quoted.and_then(|m| usize::try_from(m.number.checked_sub(first)?).ok());
         let step = match place {
-            Some(place) => running.steps.get_mut(place as usize),
+            Some(place) => running.steps.get_mut(place),
             None => running.steps.last_mut(),
         };
         // A report that could not be matched stands beside the last probe, if nothing else does.
         if let Some(step) = step.filter(|step| step.fate == Fate::Lost) {
             step.fate = Fate::Reported { by, mtu, effect };
+            if let (Some((check, _)), Some(_)) = (&mut running.check, place) {
+                check.reported(step.size);
+            }
         }
         if effect == Effect::BelowBase {
-            let headers = u32::from(running.settings.headers);
             let base = u16::try_from(mtu.saturating_sub(headers)).unwrap_or(0);
             self.restart(base);
         }
@@ -468,8 +456,42 @@ impl Client {
                 self.stage = Stage::Greeting;
                 self.next_hello = Some(now);
             }
-            State::SearchComplete | State::Disabled => self.finish(now),
+            State::SearchComplete | State::Disabled => self.check(now),
             State::Base | State::Searching => {}
+        }
+    }
+
+    /// Checks what the search came to, and takes it once it holds.
+    fn check(&mut self, now: Instant) {
+        let alone = self.settings.alone.is_some();
+        let Some(running) = &mut self.running else {
+            return;
+        };
+        let plpmtu = running.discovery.plpmtu();
+        let doubted = running.discovery.in_doubt().filter(|_| plpmtu > 0);
+        if alone || plpmtu > 0 && doubted.is_none() {
+            // Hosts send one ICMP error in a second: it would take as long as the search.
+            let found = running.found(now);
+            self.finish(now, found);
+            return;
+        }
+        if running.check.is_none() {
+            let control = plpmtu.max(MESSAGE_LEN as u16);
+            let timeout = running.discovery.probe_timeout();
+            let check = Check::new(doubted, control, timeout);
+            running.check = Some((check, running.found(now)));
+        }
+        let Some((check, found)) = &mut running.check else {
+            return;
+        };
+        match check.verdict(now) {
+            Verdict::Open => {}
+            Verdict::Silent => self.stage = Stage::Silent,
+            Verdict::Holds => {
+                let mut found = found.clone();
+                found.steps.clone_from(&running.steps);
+                self.finish(now, found);
+            }
         }
     }
 
@@ -484,18 +506,22 @@ impl Client {
             running.settings.max = running.settings.base;
         }
         running.offset = self.next_number;
+        running.check = None;
         running.discovery = Discovery::new(running.settings, running.search);
+        if let Some(rtt) = self.round_trip {
+            running.discovery.round_trip_measured(rtt);
+        }
         running.discovery.connected();
     }
 
-    fn finish(&mut self, now: Instant) {
+    fn finish(&mut self, now: Instant, found: Found) {
         let Some(running) = self.running.take() else {
             return;
         };
         if running.is_base {
             self.base = Some(running.discovery.plpmtu());
         }
-        self.found.push(running.found(now));
+        self.found.push(found);
         self.spent = self.spent + running.counts();
         self.next_search(now);
     }
@@ -544,6 +570,7 @@ impl Client {
             before: Counts::default(),
             at_beginning: Counts::default(),
             has_ended: false,
+            check: None,
         });
     }
 }

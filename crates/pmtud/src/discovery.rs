@@ -3,6 +3,7 @@
 use narrows_units::{Duration, Instant};
 
 use crate::black_hole::BlackHole;
+use crate::counts::Counts;
 use crate::report::{Effect, Report};
 use crate::search::{Known, Search};
 use crate::settings::{Reports, Settings};
@@ -55,59 +56,6 @@ pub struct Probe {
     pub purpose: Purpose,
 }
 
-/// What a discovery has cost.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Probes sent.
-    pub probes: u64,
-    /// Bytes of their packets, headers included.
-    pub bytes: u64,
-    /// Sizes tried, each once however many probes it took.
-    pub sizes_tried: u32,
-    /// Sizes that arrived.
-    pub sizes_arrived: u32,
-    /// Sizes given up.
-    pub sizes_failed: u32,
-    /// Black holes found.
-    pub black_holes: u32,
-    /// Reports that were used.
-    pub reports_used: u32,
-    /// Reports that were not.
-    pub reports_ignored: u32,
-}
-
-impl Counts {
-    /// Each of its numbers with the same of `other`.
-    fn with(self, other: Self, wide: fn(u64, u64) -> u64, narrow: fn(u32, u32) -> u32) -> Self {
-        Self {
-            probes: wide(self.probes, other.probes),
-            bytes: wide(self.bytes, other.bytes),
-            sizes_tried: narrow(self.sizes_tried, other.sizes_tried),
-            sizes_arrived: narrow(self.sizes_arrived, other.sizes_arrived),
-            sizes_failed: narrow(self.sizes_failed, other.sizes_failed),
-            black_holes: narrow(self.black_holes, other.black_holes),
-            reports_used: narrow(self.reports_used, other.reports_used),
-            reports_ignored: narrow(self.reports_ignored, other.reports_ignored),
-        }
-    }
-}
-
-impl std::ops::Add for Counts {
-    type Output = Self;
-
-    fn add(self, other: Self) -> Self {
-        self.with(other, |a, b| a + b, |a, b| a + b)
-    }
-}
-
-impl std::ops::Sub for Counts {
-    type Output = Self;
-
-    fn sub(self, before: Self) -> Self {
-        self.with(before, |a, b| a - b, |a, b| a - b)
-    }
-}
-
 /// A probe that is outstanding.
 #[derive(Clone, Copy, Debug)]
 struct Outstanding {
@@ -131,6 +79,8 @@ pub struct Discovery {
     probe_count: u32,
     /// A size that a validated report named, which is tried before the search's own.
     reported: Option<u16>,
+    /// Whether a report ended the search.
+    by_report: bool,
     black_hole: BlackHole,
     outstanding: Vec<Outstanding>,
     /// Probes of the current burst that are still to be sent.
@@ -168,6 +118,7 @@ impl Discovery {
             probed: None,
             probe_count: 0,
             reported: None,
+            by_report: false,
             outstanding: Vec::new(),
             burst: 0,
             probe_timer: None,
@@ -192,6 +143,63 @@ impl Discovery {
     /// What it has cost so far.
     pub fn counts(&self) -> Counts {
         self.counts
+    }
+
+    /// The number that the next probe will have.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.next_number
+    }
+
+    /// How long the answer to a probe is waited for.
+    pub(crate) fn probe_timeout(&self) -> Duration {
+        self.round_trip.timeout(self.settings.timers.probe)
+    }
+
+    /// The smallest size that is known not to arrive by losses, or by a router's word, alone: what
+    /// was found hangs on it. `None` where nothing was given up.
+    pub(crate) fn in_doubt(&self) -> Option<u16> {
+        if self.plpmtu >= self.settings.max {
+            return None;
+        }
+        match self.by_report {
+            true => Some(self.plpmtu + 1),
+            false => self.known.failed,
+        }
+    }
+
+    /// A report was contradicted by what it is about: no more of them are used.
+    pub(crate) fn distrust_reports(&mut self) {
+        self.settings.reports = Reports::Ignored;
+    }
+
+    /// A probe of `size` arrived that had been given up, or was reported as too large: the path
+    /// carries it, and what was concluded from its loss does not hold. Probes have numbers, so that
+    /// its round trip `rtt` is no ambiguous one (Karn's rule, RFC 6298 section 3). Returns whether
+    /// that changed anything.
+    pub(crate) fn arrived_late(&mut self, now: Instant, size: u16, rtt: Duration) -> bool {
+        self.round_trip.measured(rtt);
+        match self.state {
+            State::Base | State::Error if size == self.settings.base => {
+                self.plpmtu = size;
+                self.begin_search(now, Some(size));
+                true
+            }
+            State::Searching | State::SearchComplete
+                if size > self.plpmtu && size <= self.settings.max =>
+            {
+                self.known.failed = self.known.failed.filter(|failed| *failed > size);
+                self.state = State::Searching;
+                self.confirmation_timer = None;
+                self.raise_timer = None;
+                self.reported = None;
+                if std::mem::take(&mut self.by_report) {
+                    self.distrust_reports();
+                }
+                self.size_arrived(now, size);
+                true
+            }
+            _ => false,
+        }
     }
 
     /// Connectivity is confirmed: BASE_PLPMTU is tried next.
@@ -375,6 +383,7 @@ impl Discovery {
             Effect::Complete => {
                 if self.state == State::Searching {
                     self.size_failed_by_report();
+                    self.by_report = true;
                     self.complete(now);
                 }
             }
@@ -474,6 +483,7 @@ impl Discovery {
         self.forget_probes();
         if self.reported.take() == Some(size) {
             // The report named the path's limit, and that is confirmed now.
+            self.by_report = true;
             self.complete(now);
         } else {
             self.next_size(now);
@@ -525,6 +535,7 @@ impl Discovery {
         self.confirmation_timer = None;
         self.raise_timer = None;
         self.reported = None;
+        self.by_report = false;
         self.known.failed = None;
         self.known.failed_last = false;
         self.known.arrived = arrived;

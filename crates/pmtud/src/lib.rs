@@ -39,6 +39,7 @@
 pub mod arena;
 mod black_hole;
 mod client;
+mod counts;
 mod discovery;
 mod message;
 mod report;
@@ -49,7 +50,8 @@ mod timer;
 
 pub use black_hole::{BlackHole, LossRule};
 pub use client::{Client, ClientSettings, Fate, Found, Stage, Step, Way};
-pub use discovery::{Counts, Discovery, Probe, Purpose, State};
+pub use counts::Counts;
+pub use discovery::{Discovery, Probe, Purpose, State};
 pub use message::{MESSAGE_LEN, Message, MessageKind, TOKEN_LEN};
 pub use report::{Effect, Report};
 pub use search::{Known, SEARCH_WORDS, SEARCHES, Search, Stack};

@@ -73,9 +73,9 @@ impl fmt::Display for ServerCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "{} datagrams came: {} tokens given, {} probes answered; not answered: {} that are no \
-             message, {} without a token, {} probes and {} requests for a token beyond the rates; \
-             {} answers too long for the first link",
+            "datagrams that came: {}; requests for a token answered: {}, probes answered: {}; not answered: \
+             {} that are no message, {} without a token, beyond the rates probes: {}, requests for a \
+             token: {}; answers too long for the first link: {}",
             self.received,
             self.welcomed,
             self.answered,

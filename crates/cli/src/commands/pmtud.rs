@@ -48,6 +48,10 @@ mod here {
         request.reports = !args.ignore_reports;
         request.rfc_timers = args.rfc_timers;
         request.max = args.max;
+        // Before anything is sent: a search is not lost for a file that cannot be had.
+        if let Some(path) = &args.out {
+            files::append(path).map_err(|source| io_error("open", path, source))?;
+        }
         let found = pmtud::probe(&request, cancel_flag(), &mut |progress| match progress {
             Progress::Greeting => message!("narrows: looking for the server"),
             Progress::Searched(0) => message!("narrows: looking for a size that arrives"),
@@ -56,14 +60,14 @@ mod here {
         let Some(found) = found else {
             return Ok(Status::Interrupted);
         };
-        if let Some(path) = &args.out {
-            keep(path, &found)?;
-        }
         show(
             args.format,
             &found.to_string(),
             serde_json::to_value(&found),
         )?;
+        if let Some(path) = &args.out {
+            keep(path, &found)?;
+        }
         Ok(match found.mtu {
             0 => Status::Failed,
             _ => Status::Done,
@@ -73,11 +77,15 @@ mod here {
     /// Adds a result to a file.
     fn keep(path: &std::path::Path, found: &PathMtu) -> Result<(), Error> {
         let written = files::append(path).and_then(|mut file| writeln!(file, "{}", found.line()));
-        written.map_err(|source| Error::Io {
-            verb: "write",
+        written.map_err(|source| io_error("write", path, source))
+    }
+
+    fn io_error(verb: &'static str, path: &std::path::Path, source: std::io::Error) -> Error {
+        Error::Io {
+            verb,
             path: path.to_path_buf(),
             source,
-        })
+        }
     }
 
     fn serve(args: &PmtudServe) -> Outcome {

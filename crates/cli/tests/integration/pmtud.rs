@@ -1,6 +1,7 @@
 //! `narrows pmtud` between network namespaces with a router of another MTU. Needs root.
 
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -184,6 +185,10 @@ fn the_way_back_is_told_from_the_way_there_and_results_are_kept() {
             "{found:#}"
         );
     }
+    // A file that cannot be had is refused before anything is sent.
+    let nowhere = probe(&pair, &["10.72.2.2", "--out", "/nowhere/results.jsonl"]);
+    assert_eq!(nowhere.status.code(), Some(1), "{}", said(&nowhere));
+    assert!(!said(&nowhere).contains("looking"), "{}", said(&nowhere));
     let kept = std::fs::read_to_string(&file).expect("results");
     let kept: Vec<Value> = kept
         .lines()
@@ -228,11 +233,74 @@ fn without_a_server_it_says_so_and_tracepath_finds_what_icmp_tells() {
     );
 }
 
+/// Begins a search that takes 300 steps of 5 ms and more, and waits until it is under way.
+fn probing(pair: &Pair, to: &str) -> Child {
+    let mut command = pair.inside(true, NARROWS);
+    command.args([
+        "pmtud", "probe", to, "--search", "step 1", "--format", "json",
+    ]);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().expect("it starts");
+    std::thread::sleep(Duration::from_millis(700));
+    child
+}
+
+#[test]
+fn a_server_or_an_interface_that_changes_in_mid_search_is_not_taken_for_the_path() {
+    let Some((pair, _router)) = routed("a change in mid-search", 76) else {
+        return;
+    };
+    // Held up for as long as many searches take.
+    let serving = server(&pair, &["10.76.2.2"]);
+    let child = probing(&pair, "10.76.2.2");
+    serving.signal("STOP");
+    std::thread::sleep(Duration::from_millis(400));
+    serving.signal("CONT");
+    let output = child.wait_with_output().expect("it ends");
+    let found: Value = serde_json::from_slice(&output.stdout).expect("a result");
+    assert_eq!(
+        (&found["mtu"], &found["mtu_back"]),
+        (&1_500.into(), &1_500.into()),
+        "{found}"
+    );
+    // One that cannot have its port is refused, whoever starts it.
+    let mut second = pair.inside(false, NARROWS);
+    let second = second
+        .args(["pmtud", "serve", "10.76.2.2"])
+        .output()
+        .expect("it starts");
+    assert_eq!(second.status.code(), Some(1), "{}", said(&second));
+    // The interface becomes smaller.
+    let child = probing(&pair, "10.76.2.2");
+    pair.ip(true, "link set w0 mtu 1230");
+    let output = child.wait_with_output().expect("it ends");
+    let found: Value = serde_json::from_slice(&output.stdout).expect("a result");
+    assert_eq!(found["mtu"], 1_230, "{found}");
+    pair.ip(true, "link set w0 mtu 1500");
+    // The server goes, and its host says so, or nobody does.
+    let child = probing(&pair, "10.76.2.2");
+    serving.signal("KILL");
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    let why = said(&output);
+    assert!(
+        why.contains("no longer answers") && why.contains("nobody has this port"),
+        "{why}"
+    );
+    assert!(output.stdout.is_empty());
+}
+
 #[test]
 fn words_that_are_no_search_and_no_host_are_refused() {
     for (words, allowed) in [
         (&["127.0.0.1", "--search", "halves"][..], "or all"),
         (&["127.0.0.1:0"][..], "a host"),
+        (&["127.0.0.1", "-6"][..], "this version of IP"),
+        (&["[::1]", "-4"][..], "this version of IP"),
+        (&["[::1"][..], "a host"),
+        (&["fe80::1"][..], "its interface"),
+        (&["224.0.0.1"][..], "no single host"),
+        (&["0.0.0.0"][..], "no single host"),
     ] {
         let mut command = Command::new(NARROWS);
         let output = command

@@ -32,23 +32,48 @@ pub(crate) fn socket_address(
     port: u16,
     wanted: impl Fn(&SocketAddr) -> bool,
 ) -> Result<SocketAddr, Error> {
-    let allowed = "a host, or one with a port: 192.0.2.1, [2001:db8::1]:8899, host.example";
+    let allowed =
+        "a host, or one with a port: 192.0.2.1, [2001:db8::1]:8899, fe80::1%eth0, host.example";
     let refused = |found: String| Error::Refused(Refusal::new(key, found, allowed).to_string());
-    if let Ok(address) = word.trim_matches(['[', ']']).parse::<IpAddr>() {
-        return Ok(SocketAddr::new(address, port));
-    }
-    let (name, port) = match word.rsplit_once(':') {
-        Some((name, port)) => {
-            let number = port.parse::<u16>().ok().filter(|port| *port > 0);
+    let inside = word
+        .strip_prefix('[')
+        .and_then(|rest| rest.rsplit_once(']'));
+    // An address of IPv6 without brackets has no port, and one with a zone is known to the resolver.
+    let is_bare = inside.is_none() && word.matches(':').count() > 1;
+    let (name, port) = match (inside, word.rsplit_once(':')) {
+        (Some((name, "")), _) => (name, port),
+        (Some((name, rest)), _) => {
+            let number = rest.strip_prefix(':').and_then(port_number);
             (name, number.ok_or_else(|| refused(format!("`{word}`")))?)
         }
-        None => (word, port),
+        (None, Some((name, rest))) if !is_bare => {
+            let number = port_number(rest);
+            (name, number.ok_or_else(|| refused(format!("`{word}`")))?)
+        }
+        (None, _) => (word, port),
     };
-    let found = (name.trim_matches(['[', ']']), port).to_socket_addrs();
-    let mut found = found.map_err(|e| refused(format!("`{word}`: {e}")))?;
-    found
-        .find(wanted)
-        .ok_or_else(|| refused(format!("`{word}`, which has no such address")))
+    let literal = name.parse::<IpAddr>().ok();
+    if is_bare && literal.is_none() && !name.contains('%') || name.contains(['[', ']']) {
+        return Err(refused(format!("`{word}`")));
+    }
+    if let Some(IpAddr::V6(address)) = literal {
+        if address.is_unicast_link_local() {
+            let found = format!("`{word}`, which every link has: its interface follows a %");
+            return Err(refused(found));
+        }
+    }
+    // Names that nobody knows now may be known later: nothing is wrong in their spelling.
+    let found = (name, port).to_socket_addrs();
+    let mut found = found.map_err(|e| system(&format!("{name} could not be looked up"), e))?;
+    found.find(wanted).ok_or_else(|| {
+        refused(format!(
+            "`{word}`, which has no address of this version of IP"
+        ))
+    })
+}
+
+fn port_number(word: &str) -> Option<u16> {
+    word.parse().ok().filter(|port| *port > 0)
 }
 
 fn failed(error: &OptionError) -> Error {

@@ -1,7 +1,8 @@
 //! The client.
 
+use std::fmt;
 use std::io::ErrorKind;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -25,6 +26,9 @@ const LOOK: u64 = 100;
 /// MTU of 65,535.
 const LONGEST_V4: usize = 65_507;
 const LONGEST_V6: usize = 65_487;
+
+/// Undelivered datagrams that are named, each reporter and reason once (our choice).
+const NAMED: usize = 8;
 
 /// What `--search all` tries: the seven, with the report's steps, and those of QUIC's stacks.
 const ALL: [&str; 13] = [
@@ -79,9 +83,16 @@ impl ProbeRequest {
             let allowed = format!("{}, or all", e.allowed);
             Error::Refused(Refusal::new("--search", e.found, allowed).to_string())
         })?;
+        let to = socket_address("pmtud probe", host, port, wanted)?;
+        let ip = to.ip();
+        if ip.is_multicast() || ip.is_unspecified() || ip == Ipv4Addr::BROADCAST {
+            let found = format!("`{host}`, which is the address of no single host");
+            let why = Refusal::new("pmtud probe", found, "a host's address, or its name");
+            return Err(Error::Refused(why.to_string()));
+        }
         Ok(Self {
             host: host.to_owned(),
-            to: socket_address("pmtud probe", host, port, wanted)?,
+            to,
             searches,
             reports: true,
             rfc_timers: false,
@@ -125,13 +136,16 @@ pub fn probe(
     if !request.reports {
         settings.reports = Reports::Ignored;
     }
-    let drawn = random_bytes().map_err(|e| system("nothing can be drawn", e))?;
+    let undrawn = |e| system("nothing can be drawn", e);
+    let drawn = random_bytes().map_err(undrawn)?;
+    let nonce = u64::from_ne_bytes(random_bytes().map_err(undrawn)?) >> 1;
     let client = ClientSettings {
         settings,
         searches: request.searches.clone(),
         back: true,
         alone: request.alone.then_some(drawn),
         stays: false,
+        nonce,
     };
     let clock = Clock::starting_now();
     let mut client = Client::new(client, clock.now());
@@ -145,10 +159,10 @@ pub fn probe(
         let now = match client.stage() {
             Stage::Greeting => Progress::Greeting,
             Stage::Searching => Progress::Searched(client.found().len()),
-            Stage::NoServer => return Err(no_server(request, &socket, &client)),
+            Stage::NoServer | Stage::Silent => return Err(no_answer(request, &socket, &client)),
             Stage::Done => {
-                let found = client.found();
                 let about = (request.host.as_str(), request.to);
+                let found = (client.found(), &socket.undelivered[..]);
                 return Ok(Some(PathMtu::new(about, interface, request.alone, found)));
             }
         };
@@ -171,23 +185,57 @@ pub fn probe(
 }
 
 /// Why there is no answer, as far as is known.
-fn no_server(request: &ProbeRequest, socket: &Socket, client: &Client) -> Error {
-    let why = match (socket.refused, client.found().is_empty()) {
-        (true, _) => "the host says that nobody has this port",
-        (false, true) => {
+fn no_answer(request: &ProbeRequest, socket: &Socket, client: &Client) -> Error {
+    let to = request.to;
+    let mut why = match (socket.refused, client.stage(), client.found().is_empty()) {
+        (true, ..) => "the host says that nobody has this port".to_owned(),
+        (_, Stage::Silent, _) => {
+            "it gave a token and then answered no probe, of whichever size".to_owned()
+        }
+        (_, _, true) => {
             "five requests for a token were not answered, so the host is not there, a filter drops \
              them, or the server gives no more tokens in a second (it counts those that it refuses)"
+                .to_owned()
         }
-        (false, false) => {
-            "it gave a token, and none in its place for a minute: what it does not answer from now \
-             on says nothing about the path"
-        }
+        (_, _, false) => "it gave a token, and none in its place for a minute".to_owned(),
     };
-    Error::Engine(format!(
-        "no server answers at {}: {why} (start `narrows pmtud serve` there, or use --tracepath, \
-         which needs none and sees less)",
-        request.to
-    ))
+    for undelivered in &socket.undelivered {
+        why.push_str(&format!("; {undelivered}"));
+    }
+    let had_answered = client.stage() == Stage::Silent || !client.found().is_empty();
+    Error::Engine(match had_answered {
+        true => format!(
+            "the server at {to} no longer answers: {why}; what it does not answer says nothing \
+             about the path"
+        ),
+        false => format!(
+            "no server answers at {to}: {why} (start `narrows pmtud serve` there, or use --tracepath, \
+             which needs none and sees less)"
+        ),
+    })
+}
+
+/// What this host, or the path, says of datagrams.
+#[derive(Clone, Copy, Debug, Default)]
+struct Said {
+    /// The MTU of this host's interface, which a datagram exceeds.
+    own_mtu: Option<u32>,
+    /// Whether something came by ICMP.
+    by_icmp: bool,
+}
+
+/// Who reported, other than the host's refusal, that a datagram was not delivered, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Undelivered {
+    by: IpAddr,
+    error: Errno,
+}
+
+impl fmt::Display for Undelivered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = std::io::Error::from(self.error);
+        write!(f, "{} reports by ICMP: {what}", self.by)
+    }
 }
 
 /// The socket, and whether its host refuses datagrams.
@@ -197,6 +245,8 @@ struct Socket {
     room: Vec<u8>,
     /// The host reported that nobody has the port.
     refused: bool,
+    /// What else was reported, each once.
+    undelivered: Vec<Undelivered>,
 }
 
 impl Socket {
@@ -213,6 +263,7 @@ impl Socket {
             to: request.to,
             room: vec![0; LARGEST],
             refused: false,
+            undelivered: Vec::new(),
         })
     }
 
@@ -247,13 +298,19 @@ impl Socket {
         // What ICMP said of an earlier datagram is said here once more (ip(7)), and over when it
         // was read.
         for _ in 0..3 {
-            match self.socket.send(self.to, 0, &bytes) {
-                Ok(()) => return Ok(()),
-                Err(Errno::EMSGSIZE | Errno::ECONNREFUSED | Errno::EHOSTUNREACH) => {
-                    self.take(client, clock)?;
+            let Err(error) = self.socket.send(self.to, 0, &bytes) else {
+                return Ok(());
+            };
+            let said = self.take(client, clock)?;
+            match (error, said.own_mtu) {
+                // This host, whose interface has become smaller, quotes nothing.
+                (Errno::EMSGSIZE, Some(mtu)) => {
+                    client.reported(clock.now(), None, mtu, message);
+                    return Ok(());
                 }
-                Err(Errno::ENOBUFS | Errno::EAGAIN) => return Ok(()),
-                Err(error) => return Err(self.unsent(error)),
+                (Errno::ENOBUFS | Errno::EAGAIN, _) => return Ok(()),
+                _ if said.by_icmp => {}
+                _ => return Err(self.unsent(error)),
             }
         }
         // Lost, as others are on the way.
@@ -268,34 +325,47 @@ impl Socket {
                 "{to} cannot be reached from this machine: {reason} (`ip route get {to}` says which way it would go)"
             )),
             ErrorKind::PermissionDenied => Error::NoPermission(format!(
-                "this machine does not let datagrams go to {to}: {reason} (a filter of its own, or a broadcast address)"
+                "this machine does not let datagrams go to {to}: {reason} (a filter or a route of its own forbids it)"
             )),
-            _ => system("a datagram cannot be sent", reason),
+            _ => system(
+                &format!(
+                    "no datagram can be sent to {to} (`ip route get {to}` says which way it would go)"
+                ),
+                reason,
+            ),
         }
     }
 
     /// Hands on what has come: answers, and what ICMP says.
-    fn take(&mut self, client: &mut Client, clock: &Clock) -> Result<(), Error> {
+    fn take(&mut self, client: &mut Client, clock: &Clock) -> Result<Said, Error> {
+        let mut said = Said::default();
         loop {
             let mut quote = [0; MESSAGE_LEN];
-            match self.socket.path_report(&mut quote) {
-                Ok(Some(report)) => {
-                    let quote = &quote[..report.quoted.min(MESSAGE_LEN)];
-                    let now = clock.now();
-                    match (report.error, report.mtu) {
-                        (Errno::EMSGSIZE, Some(mtu)) => {
-                            client.reported(now, report.reporter, mtu, quote);
-                        }
-                        (Errno::ECONNREFUSED, _) if report.reporter == Some(self.to.ip()) => {
-                            self.refused = true;
-                            client.refused(now, quote);
-                        }
-                        _ => {}
-                    }
-                }
-                Ok(None) => {}
+            let report = match self.socket.path_report(&mut quote) {
+                Ok(Some(report)) => report,
+                Ok(None) => continue,
                 Err(Errno::EAGAIN) => break,
                 Err(error) => return Err(system("ICMP errors cannot be read", error)),
+            };
+            let quote = &quote[..report.quoted.min(MESSAGE_LEN)];
+            let now = clock.now();
+            let Some(by) = report.reporter else {
+                said.own_mtu = report.mtu;
+                continue;
+            };
+            said.by_icmp = true;
+            match (report.error, report.mtu) {
+                (Errno::EMSGSIZE, Some(mtu)) => client.reported(now, Some(by), mtu, quote),
+                (Errno::ECONNREFUSED, _) if by == self.to.ip() => {
+                    self.refused = true;
+                    client.refused(now, quote);
+                }
+                (error, _) => {
+                    let new = Undelivered { by, error };
+                    if self.undelivered.len() < NAMED && !self.undelivered.contains(&new) {
+                        self.undelivered.push(new);
+                    }
+                }
             }
         }
         loop {
@@ -304,9 +374,8 @@ impl Socket {
                     client.receive(clock.now(), &self.room[..got.len], got.len as u32);
                 }
                 Ok(_) => {}
-                Err(Errno::EAGAIN) => return Ok(()),
-                // It is in the error queue, too.
-                Err(_) => return Ok(()),
+                // Other errors than that there is nothing are in the error queue, too.
+                Err(_) => return Ok(said),
             }
         }
     }

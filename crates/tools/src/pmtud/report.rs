@@ -7,6 +7,8 @@ use jiff::Timestamp;
 use narrows_pmtud::{Effect, Fate, Found, Step, Way};
 use serde::Serialize;
 
+use super::probe::Undelivered;
+
 /// Probes of a search that are shown; of longer ones the first and the last.
 const SHOWN: usize = 40;
 
@@ -21,7 +23,7 @@ pub struct ProbeStep {
     pub fate: &'static str,
     /// Of one that arrived, after what time that was known.
     pub rtt_ms: Option<f64>,
-    /// Of one that is too big, who says so,
+    /// Of one that is too big, or was said to be, who says so,
     pub reporter: Option<IpAddr>,
     /// which MTU the report names,
     pub reported_mtu: Option<u32>,
@@ -75,13 +77,19 @@ pub struct PathMtu {
     pub searches: Vec<SearchResult>,
 }
 
+/// Who reported that a probe is too big.
+fn reporter(step: &ProbeStep) -> String {
+    let by = step.reporter;
+    by.map_or("this host".to_owned(), |by| by.to_string())
+}
+
 fn millis(time: narrows_units::Duration) -> f64 {
     (time.as_millis_f64() * 1_000.0).round() / 1_000.0
 }
 
 impl SearchResult {
     fn new(found: &Found) -> Self {
-        let headers = found.mtu - u32::from(found.plpmtu);
+        let headers = u32::from(found.headers);
         let step = |step: &Step| {
             let mut shown = ProbeStep {
                 at_ms: millis(step.at),
@@ -104,6 +112,13 @@ impl SearchResult {
                     shown.reported_mtu = Some(mtu);
                     let used = !matches!(effect, Effect::Unverified | Effect::Implausible);
                     shown.used = Some(used);
+                }
+                Fate::Contradicted { by, mtu, after } => {
+                    shown.fate = "arrived";
+                    shown.rtt_ms = Some(millis(after));
+                    shown.reporter = by;
+                    shown.reported_mtu = Some(mtu);
+                    shown.used = Some(false);
                 }
             }
             shown
@@ -133,7 +148,7 @@ impl PathMtu {
         (host, address): (&str, SocketAddr),
         interface_mtu: u16,
         without_server: bool,
-        found: &[Found],
+        (found, undelivered): (&[Found], &[Undelivered]),
     ) -> Self {
         let there = found.iter().filter(|f| f.way == Way::There);
         let mtu = there.map(|f| f.mtu).max().unwrap_or(0);
@@ -149,27 +164,40 @@ impl PathMtu {
             findings: Vec::new(),
             searches: found.iter().map(SearchResult::new).collect(),
         };
-        path.findings = path.explain();
+        path.findings = path.explain(undelivered);
         path
     }
 
-    fn explain(&self) -> Vec<String> {
+    fn explain(&self, undelivered: &[Undelivered]) -> Vec<String> {
         let mut said = Vec::new();
         let Self {
             mtu, interface_mtu, ..
         } = *self;
         if mtu == 0 {
-            said.push(
-                "not even the smallest datagram arrives: the path is down, or filtered".into(),
-            );
+            said.push(match (self.without_server, self.address) {
+                (true, _) => {
+                    "not even the smallest datagram arrives, or no error comes back: the path is \
+                     down, or filtered"
+                        .into()
+                }
+                (false, SocketAddr::V4(_)) => {
+                    "small datagrams arrive, and none whose packet has the 68 bytes that every link \
+                     of IPv4 has to carry (RFC 791)"
+                        .into()
+                }
+                (false, SocketAddr::V6(_)) => {
+                    "small datagrams arrive, and none whose packet has the 1280 bytes that every \
+                     link of IPv6 has to carry (RFC 8200 section 5)"
+                        .into()
+                }
+            });
+            said.extend(undelivered.iter().map(Undelivered::to_string));
             return said;
         }
         let steps = || self.searches.iter().flat_map(|search| &search.steps);
         let mut reports: Vec<(String, u32, bool)> = Vec::new();
         for step in steps().filter(|step| step.fate == "too big") {
-            let by = step
-                .reporter
-                .map_or("this host".to_owned(), |by| by.to_string());
+            let by = reporter(step);
             let report = (by, step.reported_mtu.unwrap_or(0), step.used == Some(true));
             if !reports.contains(&report) {
                 reports.push(report);
@@ -179,11 +207,23 @@ impl PathMtu {
             said.push(match used {
                 true => format!("{by} reports that its next link takes packets of {reported} bytes"),
                 false => format!(
-                    "a report of {reported} bytes from {by} was not used: it quotes no probe that is \
-                     outstanding, or names a size that cannot be"
+                    "a report of {reported} bytes from {by} was not used: it quotes too little of a \
+                     probe to be distinguished from a forged one, or one that nobody waits for, or names a size \
+                     that cannot be"
                 ),
             });
         }
+        let contradicted = steps().filter(|s| s.fate == "arrived" && s.reported_mtu.is_some());
+        if let Some(step) = contradicted.max_by_key(|step| step.mtu) {
+            let by = reporter(step);
+            said.push(format!(
+                "{by} reports that its next link takes packets of {} bytes, and one of {} arrived all the \
+                 same: its reports were not used",
+                step.reported_mtu.unwrap_or(0),
+                step.mtu
+            ));
+        }
+        said.extend(undelivered.iter().map(Undelivered::to_string));
         let explained = reports
             .iter()
             .any(|(_, reported, used)| *used && *reported == mtu);
@@ -197,10 +237,16 @@ impl PathMtu {
                 "every hop there takes what the interface does: {mtu} bytes"
             ));
         } else if !explained && widest && failed {
-            said.push(format!(
-                "packets longer than {mtu} bytes vanish and nobody reports it: a black hole for who \
-                 waits for ICMP, as a filter makes it, or a hop that says nothing"
-            ));
+            let silent = reports.is_empty() && undelivered.is_empty();
+            said.push(match silent {
+                true => format!(
+                    "packets longer than {mtu} bytes vanish and nobody reports it: a black hole for \
+                     who waits for ICMP, as a filter makes it, or a hop that says nothing"
+                ),
+                false => format!(
+                    "packets longer than {mtu} bytes do not arrive, and no report names that size"
+                ),
+            });
         }
         let there = |search: &&SearchResult| search.direction == "there" && search.search != "base";
         let short: Vec<_> = self
@@ -241,7 +287,7 @@ impl PathMtu {
         let fitted = fitted.len();
         if lost > 0 {
             said.push(format!(
-                "{lost} of {fitted} probes that fit were lost: loss that is not of their size"
+                "{lost} of {fitted} probes of sizes that also arrived were lost: not for their size alone"
             ));
         }
         if self.without_server {
@@ -320,12 +366,14 @@ impl fmt::Display for PathMtu {
             }
             write!(f, "{:>10.1} ms  {:>5}  {}", step.at_ms, step.mtu, step.fate)?;
             match (step.rtt_ms, step.reported_mtu) {
-                (Some(rtt), _) => write!(f, " after {rtt:.1} ms")?,
+                (Some(rtt), Some(mtu)) => write!(
+                    f,
+                    " after {rtt:.1} ms, though {} reports {mtu}",
+                    reporter(step)
+                )?,
+                (Some(rtt), None) => write!(f, " after {rtt:.1} ms")?,
                 (_, Some(mtu)) => {
-                    let by = step
-                        .reporter
-                        .map_or("this host".to_owned(), |by| by.to_string());
-                    write!(f, ": {by} reports {mtu}")?;
+                    write!(f, ": {} reports {mtu}", reporter(step))?;
                     if step.used == Some(false) {
                         write!(f, ", not used")?;
                     }
