@@ -380,12 +380,13 @@ impl Client {
         };
         let headers = u32::from(running.settings.headers);
         let own = quoted.and_then(|m| m.number.checked_sub(running.offset));
+        let repeats = running.settings.reports == Reports::Validated
+            && quoted.is_some()
+            && mtu == u32::from(running.discovery.plpmtu()) + headers;
         let effect = match (&running.check, running.way) {
             // It is about the way there, which is known.
             (_, Way::Back) => Effect::Unverified,
-            (Some(_), _) if mtu == u32::from(running.discovery.plpmtu()) + headers => {
-                Effect::Complete
-            }
+            (Some(_), _) if repeats => Effect::Complete,
             (Some(_), _) => Effect::Unverified,
             (None, _) => running.discovery.reported(now, Report { mtu, quotes: own }),
         };
@@ -398,7 +399,7 @@ impl Client {
         // A report that could not be matched stands beside the last probe, if nothing else does.
         if let Some(step) = step.filter(|step| step.fate == Fate::Lost) {
             step.fate = Fate::Reported { by, mtu, effect };
-            if let (Some((check, _)), Some(_)) = (&mut running.check, place) {
+            if let (Some((check, _)), Effect::Complete) = (&mut running.check, effect) {
                 check.reported(step.size);
             }
         }

@@ -552,3 +552,18 @@ fn a_path_of_ipv6_below_what_it_has_to_carry_is_told_from_one_that_is_down() {
     run(&mut down, &path);
     assert_eq!(down.stage(), Stage::Silent);
 }
+
+#[test]
+fn reports_that_are_to_be_ignored_are_so_in_the_check_too() {
+    let mut client = client(&["adaptive"], |s| s.settings.reports = Reports::Ignored);
+    run(&mut client, &path(1_432, 1_472, true));
+    let found = &client.found()[1];
+    assert_eq!(found.plpmtu, 1_432);
+    let reported = found.steps.iter().filter_map(|step| match step.fate {
+        Fate::Reported { effect, .. } => Some(effect),
+        _ => None,
+    });
+    let effects: Vec<_> = reported.collect();
+    assert!(effects.len() > 3, "{effects:?}");
+    assert!(effects.iter().all(|e| *e == Effect::Unverified));
+}
