@@ -55,7 +55,8 @@ pub struct Received {
 pub struct PathReport {
     /// Where it was to go.
     pub to: Option<SocketAddr>,
-    /// What became of it: `EMSGSIZE` where it is too long, `ECONNREFUSED` where nobody has the port.
+    /// What became of it: `EMSGSIZE` where it is too long, `ECONNREFUSED` where nobody has the port, `EACCES`
+    /// where a filter forbids it.
     pub error: Errno,
     /// Of one that is too long: bytes of an IP packet that are not.
     pub mtu: Option<u32>,
@@ -198,7 +199,10 @@ impl DatagramSocket {
             _ => None,
         });
         Ok(said.last().map(|(said, reporter)| {
-            let error = Errno::from_raw(said.ee_errno as i32);
+            let error = match is_forbidden(&said) {
+                true => Errno::EACCES,
+                false => Errno::from_raw(said.ee_errno as i32),
+            };
             PathReport {
                 to,
                 error,
@@ -208,6 +212,16 @@ impl DatagramSocket {
             }
         }))
     }
+}
+
+/// Whether a router says that it may not forward: codes 9, 10 and 13 of ICMP's "destination unreachable"
+/// (RFC 1122 section 3.2.2.1, RFC 1812 section 5.2.7.1), which Linux calls unreachable (net/ipv4/icmp.c,
+/// `icmp_err_convert`).
+fn is_forbidden(said: &libc::sock_extended_err) -> bool {
+    const UNREACHABLE: u8 = 3;
+    said.ee_origin == libc::SO_EE_ORIGIN_ICMP
+        && said.ee_type == UNREACHABLE
+        && matches!(said.ee_code, 9 | 10 | 13)
 }
 
 /// An address as the kernel gives it.

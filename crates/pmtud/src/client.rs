@@ -17,7 +17,7 @@ use crate::report::{Effect, Report};
 use crate::search::Search;
 use crate::server::{PERIOD, Transmit};
 use crate::settings::{Reports, Settings};
-use check::{Check, Verdict};
+use check::{Check, Verdict, trials};
 pub use found::{Fate, Found, Step, Way};
 use running::Running;
 
@@ -469,8 +469,12 @@ impl Client {
             return;
         };
         let plpmtu = running.discovery.plpmtu();
-        let doubted = running.discovery.in_doubt().filter(|_| plpmtu > 0);
-        if alone || plpmtu > 0 && doubted.is_none() {
+        let doubted = match plpmtu {
+            // The smallest that was tried.
+            0 => Some(running.settings.base),
+            _ => running.discovery.in_doubt(),
+        };
+        if alone || doubted.is_none() {
             // Hosts send one ICMP error in a second: it would take as long as the search.
             let found = running.found(now);
             self.finish(now, found);
@@ -479,7 +483,13 @@ impl Client {
         if running.check.is_none() {
             let control = plpmtu.max(MESSAGE_LEN as u16);
             let timeout = running.discovery.probe_timeout();
-            let check = Check::new(doubted, control, timeout);
+            // Of the base as well, and of earlier searches of the same way.
+            let earlier = self.found.iter().filter(|found| found.way == running.way);
+            let steps = earlier.flat_map(|found| &found.steps).chain(&running.steps);
+            let fitting = steps.filter(|step| step.size <= control);
+            let lost = fitting.clone().filter(|step| step.fate == Fate::Lost);
+            let trials = trials(lost.count(), fitting.count());
+            let check = Check::new(doubted, control, trials, timeout);
             running.check = Some((check, running.found(now)));
         }
         let Some((check, found)) = &mut running.check else {

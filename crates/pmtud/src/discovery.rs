@@ -1,5 +1,7 @@
 //! The state machine of RFC 8899 section 5.2.
 
+mod late;
+
 use narrows_units::{Duration, Instant};
 
 use crate::black_hole::BlackHole;
@@ -81,6 +83,9 @@ pub struct Discovery {
     reported: Option<u16>,
     /// Whether a report ended the search.
     by_report: bool,
+    /// The size that the last report named which was used, until larger ones are tried by
+    /// PMTU_RAISE_TIMER.
+    named: Option<u16>,
     black_hole: BlackHole,
     outstanding: Vec<Outstanding>,
     /// Probes of the current burst that are still to be sent.
@@ -119,6 +124,7 @@ impl Discovery {
             probe_count: 0,
             reported: None,
             by_report: false,
+            named: None,
             outstanding: Vec::new(),
             burst: 0,
             probe_timer: None,
@@ -155,51 +161,9 @@ impl Discovery {
         self.round_trip.timeout(self.settings.timers.probe)
     }
 
-    /// The smallest size that is known not to arrive by losses, or by a router's word, alone: what
-    /// was found hangs on it. `None` where nothing was given up.
-    pub(crate) fn in_doubt(&self) -> Option<u16> {
-        if self.plpmtu >= self.settings.max {
-            return None;
-        }
-        match self.by_report {
-            true => Some(self.plpmtu + 1),
-            false => self.known.failed,
-        }
-    }
-
     /// A report was contradicted by what it is about: no more of them are used.
     pub(crate) fn distrust_reports(&mut self) {
         self.settings.reports = Reports::Ignored;
-    }
-
-    /// A probe of `size` arrived that had been given up, or was reported as too large: the path
-    /// carries it, and what was concluded from its loss does not hold. Probes have numbers, so that
-    /// its round trip `rtt` is no ambiguous one (Karn's rule, RFC 6298 section 3). Returns whether
-    /// that changed anything.
-    pub(crate) fn arrived_late(&mut self, now: Instant, size: u16, rtt: Duration) -> bool {
-        self.round_trip.measured(rtt);
-        match self.state {
-            State::Base | State::Error if size == self.settings.base => {
-                self.plpmtu = size;
-                self.begin_search(now, Some(size));
-                true
-            }
-            State::Searching | State::SearchComplete
-                if size > self.plpmtu && size <= self.settings.max =>
-            {
-                self.known.failed = self.known.failed.filter(|failed| *failed > size);
-                self.state = State::Searching;
-                self.confirmation_timer = None;
-                self.raise_timer = None;
-                self.reported = None;
-                if std::mem::take(&mut self.by_report) {
-                    self.distrust_reports();
-                }
-                self.size_arrived(now, size);
-                true
-            }
-            _ => false,
-        }
     }
 
     /// Connectivity is confirmed: BASE_PLPMTU is tried next.
@@ -295,6 +259,7 @@ impl Discovery {
         }
         if self.raise_timer.is_some_and(|at| at <= now) {
             self.raise_timer = None;
+            self.named = None;
             // What is being confirmed is still in doubt; the next raise is not far.
             if self.outstanding.is_empty() {
                 self.begin_search(now, Some(self.plpmtu));
@@ -375,6 +340,11 @@ impl Discovery {
         match effect {
             Effect::Unverified | Effect::Implausible => self.counts.reports_ignored += 1,
             _ => self.counts.reports_used += 1,
+        }
+        let size = report.mtu.saturating_sub(u32::from(self.settings.headers));
+        match effect {
+            Effect::Unverified | Effect::Implausible => {}
+            _ => self.named = u16::try_from(size).ok(),
         }
         match effect {
             Effect::Unverified | Effect::Implausible => {}
@@ -477,6 +447,10 @@ impl Discovery {
     /// A larger size arrived.
     fn size_arrived(&mut self, now: Instant, size: u16) {
         self.counts.sizes_arrived += 1;
+        if self.named.is_some_and(|named| named < size) {
+            // A router that errs, or one of several paths: its word may come again and again.
+            self.distrust_reports();
+        }
         self.known.arrived = Some(size);
         self.known.failed_last = false;
         self.plpmtu = self.plpmtu.max(size);

@@ -55,6 +55,11 @@ pub(crate) struct RoundTrip {
 }
 
 impl RoundTrip {
+    /// Whether anything was measured.
+    pub fn is_known(&self) -> bool {
+        self.smoothed.is_some()
+    }
+
     /// Takes a measurement: of a probe that was sent once (Karn's rule, RFC 6298 section 3).
     pub fn measured(&mut self, rtt: Duration) {
         let Some(smoothed) = self.smoothed else {

@@ -206,6 +206,13 @@ fn without_a_server_it_says_so_and_tracepath_finds_what_icmp_tells() {
     let Some((pair, router)) = routed("no server", 73) else {
         return;
     };
+    // A router that may not forward is named. First of all, as it sends few such errors in a second.
+    shell(router.inside("sh"), "ip route add prohibit 198.51.100.7");
+    pair.ip(true, "route add 198.51.100.7 via 10.73.1.2");
+    let nobody = probe(&pair, &["198.51.100.7"]);
+    assert_eq!(nobody.status.code(), Some(1), "{}", said(&nobody));
+    let named = "10.73.1.2 reports by ICMP: a filter there forbids it";
+    assert!(said(&nobody).contains(named), "{}", said(&nobody));
     set_mtu(&pair, &router, 1_400);
     let refused = probe(&pair, &["10.73.2.2"]);
     assert_eq!(refused.status.code(), Some(1));

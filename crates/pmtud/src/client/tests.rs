@@ -1,6 +1,8 @@
+mod troubles;
+
 use super::*;
 use crate::server::{Server, ServerSettings};
-use crate::settings::Reports;
+use narrows_units::Rng;
 
 const NEAR: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
 const ROUTER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(198, 51, 100, 1));
@@ -23,6 +25,12 @@ struct Path {
     says: Option<u32>,
     /// Whether probes that are reported arrive all the same.
     forwards: bool,
+    /// Only probes up to this size are reported.
+    reports_to: u16,
+    /// Nothing passes within this time.
+    outage: (Instant, Instant),
+    /// Of a hundred datagrams so many are lost at random, each way.
+    random: u32,
 }
 
 const RTT: Duration = Duration::from_millis(50);
@@ -33,6 +41,7 @@ fn run(client: &mut Client, path: &Path) -> Server {
     let mut now = Instant::ZERO;
     let mut back: VecDeque<(Instant, Transmit)> = VecDeque::new();
     let mut reports: VecDeque<(Instant, Transmit)> = VecDeque::new();
+    let mut rng = Rng::for_name(u64::from(path.there), "loss");
     let mut count = 0;
     let mut lost = || {
         count += 1;
@@ -42,7 +51,7 @@ fn run(client: &mut Client, path: &Path) -> Server {
         client.on_timeout(now);
         while let Some(sent) = client.poll(now) {
             if sent.len > path.there {
-                if path.reports {
+                if path.reports && sent.len <= path.reports_to {
                     // Before the answer of a probe that is reported and forwarded.
                     let after = if path.forwards { 20 } else { 50 };
                     reports.push_back((now + Duration::from_millis(after), sent));
@@ -51,7 +60,9 @@ fn run(client: &mut Client, path: &Path) -> Server {
                     continue;
                 }
             }
-            if path.gone.is_some_and(|gone| gone <= now) {
+            let out = now >= path.outage.0 && now < path.outage.1;
+            let at_random = rng.below(100) < path.random || rng.below(100) < path.random;
+            if out || at_random || path.gone.is_some_and(|gone| gone <= now) {
                 continue;
             }
             let withheld = server.counts().welcomed == path.tokens
@@ -115,6 +126,9 @@ fn path(there: u16, back: u16, reports: bool) -> Path {
         rtt: RTT,
         says: None,
         forwards: false,
+        reports_to: u16::MAX,
+        outage: (Instant::ZERO, Instant::ZERO),
+        random: 0,
     }
 }
 
@@ -403,167 +417,4 @@ fn a_path_that_carries_nothing_for_a_while_is_probed_seldom_and_keeps_its_size()
     stay(&mut client, largest, second(90));
     assert_eq!((client.found().len(), client.plpmtu()), (2, 1_472));
     assert_eq!(client.counts().black_holes, 0);
-}
-
-#[test]
-fn a_server_that_is_held_up_changes_no_result() {
-    for rtt in [1, 50] {
-        for (search, begins) in [
-            ("adaptive", 60),
-            ("binary", 3),
-            ("step 1", 700),
-            ("table", 90),
-        ] {
-            for lasts in [20, 50, 100, 250, 1_000, 3_000] {
-                let mut client = client(&[search], |s| s.settings.max = 1_400);
-                let mut path = path(1_372, 1_350, false);
-                path.rtt = Duration::from_millis(rtt);
-                path.stall = (ms(begins), ms(begins + lasts));
-                run(&mut client, &path);
-                let sizes: Vec<_> = client.found().iter().map(|f| f.plpmtu).collect();
-                let context = format!("{search}, {rtt} ms, held up for {lasts} ms");
-                assert_eq!(client.stage(), Stage::Done, "{context}");
-                assert_eq!(sizes[1..], [1_372, 1_350], "{context}");
-            }
-        }
-    }
-}
-
-#[test]
-fn a_server_that_goes_away_is_no_word_about_the_path() {
-    for gone in [20, 70, 300, 700, 2_000, 11_000, 12_000] {
-        let mut client = client(&["step 1"], |_| {});
-        let mut path = path(1_432, 1_372, false);
-        path.gone = Some(ms(gone));
-        run(&mut client, &path);
-        assert_eq!(client.stage(), Stage::Silent, "{gone} ms");
-        let known = client.found().iter().map(|f| f.plpmtu);
-        assert!(known.into_iter().all(|size| [1_200, 1_432].contains(&size)));
-    }
-}
-
-#[test]
-fn a_host_that_says_that_nobody_has_the_port_ends_it_if_it_quotes_a_probe() {
-    let mut client = client(&["adaptive"], |_| {});
-    let mut server = Server::new(ServerSettings::default(), [9; 32]);
-    let hello = client.poll(Instant::ZERO).unwrap();
-    let welcome = server.receive(Instant::ZERO, NEAR, &hello.bytes, 32);
-    client.receive(Instant::ZERO, &welcome.unwrap().bytes, 32);
-    let probe = client.poll(ms(5)).expect("the base");
-    let mut wrong = Message::parse(&probe.bytes).unwrap();
-    wrong.number += 1;
-    client.refused(ms(5), &wrong.write());
-    (wrong.number, wrong.token[3]) = (wrong.number - 1, wrong.token[3] ^ 1);
-    client.refused(ms(5), &wrong.write());
-    client.refused(ms(5), &probe.bytes[..8]);
-    assert_eq!(client.stage(), Stage::Searching);
-    client.refused(ms(5), &probe.bytes);
-    assert_eq!(client.stage(), Stage::Silent);
-    assert_eq!(client.next_wake(), None);
-}
-
-#[test]
-fn a_token_counts_only_with_the_nonce_of_its_request() {
-    let mut client = client(&["adaptive"], |_| {});
-    let hello = client.poll(Instant::ZERO).unwrap();
-    let mut forged = Message::parse(&hello.bytes).unwrap();
-    assert_eq!(forged.number, 77);
-    (forged.kind, forged.token) = (MessageKind::Welcome, [5; TOKEN_LEN]);
-    for number in [0, 1, 76, 78] {
-        forged.number = number;
-        client.receive(ms(1), &forged.write(), 32);
-        assert_eq!(client.stage(), Stage::Greeting, "{number}");
-    }
-    forged.number = 77;
-    client.receive(ms(1), &forged.write(), 32);
-    assert_eq!(client.stage(), Stage::Searching);
-    let probe = client.poll(ms(10)).map(|sent| Message::parse(&sent.bytes));
-    assert_eq!(probe.flatten().unwrap().number, 78);
-}
-
-#[test]
-fn a_round_trip_above_a_second_is_waited_for() {
-    for rtt in [1_100, 1_500, 2_800] {
-        let mut client = client(&["adaptive"], |_| {});
-        let mut path = path(1_432, 1_472, false);
-        path.rtt = Duration::from_millis(rtt);
-        run(&mut client, &path);
-        let sizes: Vec<_> = client.found().iter().map(|f| f.plpmtu).collect();
-        assert_eq!(sizes, [1_200, 1_432, 1_432], "{rtt} ms");
-    }
-}
-
-#[test]
-fn a_report_of_less_than_the_path_carries_is_contradicted_and_no_other_is_used() {
-    // A router that names too little, and one that reports what it forwards.
-    for (there, says, forwards) in [
-        (1_432, 1_300, false),
-        (1_432, 1_459, false),
-        (1_300, 900, true),
-        (1_300, 68, true),
-        (1_300, 1_499, true),
-    ] {
-        let mut client = client(&["adaptive"], |s| s.back = false);
-        let mut path = path(there, 1_472, true);
-        (path.says, path.forwards) = (Some(says), forwards);
-        run(&mut client, &path);
-        let found = client.found().last().unwrap();
-        let carried = if forwards { 1_472 } else { there };
-        assert_eq!(found.plpmtu, carried, "{says}: {found:#?}");
-        let contradicted = |step: &Step| matches!(step.fate, Fate::Contradicted { .. });
-        assert_eq!(found.steps.iter().any(contradicted), forwards, "{says}");
-    }
-}
-
-#[test]
-fn reports_during_the_way_back_are_not_about_it() {
-    let mut client = client(&["adaptive"], |_| {});
-    let mut server = Server::new(ServerSettings::default(), [9; 32]);
-    let mut now = Instant::ZERO;
-    while !client.stage().is_over() {
-        client.on_timeout(now);
-        while let Some(sent) = client.poll(now) {
-            let answer = server.receive(now, NEAR, &sent.bytes, u32::from(sent.len));
-            let answer = answer.expect("all arrives");
-            if client.found().len() == 2 {
-                client.reported(now, Some(ROUTER), 79, &sent.bytes);
-            }
-            client.receive(now, &answer.bytes, u32::from(answer.len));
-        }
-        now = client.next_wake().unwrap_or(now).max(now);
-    }
-    let sizes: Vec<_> = client.found().iter().map(|f| f.plpmtu).collect();
-    assert_eq!(sizes, [1_200, 1_472, 1_472]);
-}
-
-#[test]
-fn a_path_of_ipv6_below_what_it_has_to_carry_is_told_from_one_that_is_down() {
-    let ipv6 = |s: &mut ClientSettings| s.settings = Settings::ipv6(1_500);
-    let mut narrow = client(&["adaptive"], ipv6);
-    run(&mut narrow, &path(552, 1_452, false));
-    assert_eq!(narrow.stage(), Stage::Done);
-    let sizes: Vec<_> = narrow.found().iter().map(|f| f.plpmtu).collect();
-    assert_eq!(sizes, [0]);
-    let arrived = narrow.found()[0].steps.last().unwrap();
-    assert!(matches!(arrived.fate, Fate::Arrived(_)) && arrived.size == 32);
-    let mut down = client(&["adaptive"], ipv6);
-    let mut path = path(1_452, 1_452, false);
-    path.gone = Some(ms(1));
-    run(&mut down, &path);
-    assert_eq!(down.stage(), Stage::Silent);
-}
-
-#[test]
-fn reports_that_are_to_be_ignored_are_so_in_the_check_too() {
-    let mut client = client(&["adaptive"], |s| s.settings.reports = Reports::Ignored);
-    run(&mut client, &path(1_432, 1_472, true));
-    let found = &client.found()[1];
-    assert_eq!(found.plpmtu, 1_432);
-    let reported = found.steps.iter().filter_map(|step| match step.fate {
-        Fate::Reported { effect, .. } => Some(effect),
-        _ => None,
-    });
-    let effects: Vec<_> = reported.collect();
-    assert!(effects.len() > 3, "{effects:?}");
-    assert!(effects.iter().all(|e| *e == Effect::Unverified));
 }

@@ -84,7 +84,11 @@ impl ProbeRequest {
             Error::Refused(Refusal::new("--search", e.found, allowed).to_string())
         })?;
         let to = socket_address("pmtud probe", host, port, wanted)?;
-        let ip = to.ip();
+        let (ip, to) = match to.ip().to_canonical() {
+            // Of an address of IPv4 within IPv6 the first is meant.
+            IpAddr::V4(ip) => (IpAddr::V4(ip), SocketAddr::from((ip, to.port()))),
+            ip => (ip, to),
+        };
         if ip.is_multicast() || ip.is_unspecified() || ip == Ipv4Addr::BROADCAST {
             let found = format!("`{host}`, which is the address of no single host");
             let why = Refusal::new("pmtud probe", found, "a host's address, or its name");
@@ -233,7 +237,13 @@ pub(super) struct Undelivered {
 
 impl fmt::Display for Undelivered {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let what = std::io::Error::from(self.error);
+        let what = match self.error {
+            Errno::EACCES => "a filter there forbids it",
+            Errno::ENETUNREACH => "there is no route",
+            Errno::EHOSTUNREACH => "the host cannot be reached",
+            Errno::ECONNREFUSED => "nobody has the port",
+            other => other.desc(),
+        };
         write!(f, "{} reports by ICMP: {what}", self.by)
     }
 }
@@ -325,7 +335,7 @@ impl Socket {
                 "{to} cannot be reached from this machine: {reason} (`ip route get {to}` says which way it would go)"
             )),
             ErrorKind::PermissionDenied => Error::NoPermission(format!(
-                "this machine does not let datagrams go to {to}: {reason} (a filter or a route of its own forbids it)"
+                "this machine does not let datagrams go to {to}: {reason} (a filter or a route of its own forbids it, or it is a broadcast address)"
             )),
             _ => system(
                 &format!(
