@@ -125,7 +125,7 @@ fn write_over(path: &std::path::Path, value: &str) -> io::Result<()> {
 }
 
 /// Whether connections that this namespace opens ask for ECN, of whichever kind (`net.ipv4.tcp_ecn`: 1, 3 and 4 of
-/// `enum tcp_ecn_mode`, include/net/tcp_ecn.h); no if that cannot be read. What a route says of that is not looked at.
+/// `enum tcp_ecn_mode`, include/net/tcp_ecn.h); no if that cannot be read. The feature `ecn` of routes (ip-route(8)) is not read.
 pub fn asks_for_ecn() -> bool {
     let value = fs::read_to_string(file_of("net/ipv4/tcp_ecn"));
     value.is_ok_and(|value| matches!(value.trim(), "1" | "3" | "4"))

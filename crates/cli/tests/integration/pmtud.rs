@@ -270,7 +270,7 @@ fn a_server_or_an_interface_that_changes_in_mid_search_is_not_taken_for_the_path
         (&1_500.into(), &1_500.into()),
         "{found}"
     );
-    // One that cannot have its port is refused, whoever starts it.
+    // A second server at the same port is refused.
     let mut second = pair.inside(false, NARROWS);
     let second = second
         .args(["pmtud", "serve", "10.76.2.2"])
@@ -284,7 +284,7 @@ fn a_server_or_an_interface_that_changes_in_mid_search_is_not_taken_for_the_path
     let found: Value = serde_json::from_slice(&output.stdout).expect("a result");
     assert_eq!(found["mtu"], 1_230, "{found}");
     pair.ip(true, "link set w0 mtu 1500");
-    // The server goes, and its host says so, or nobody does.
+    // The server is killed, and its host sends "port unreachable".
     let child = probing(&pair, "10.76.2.2");
     serving.signal("KILL");
     let output = child.wait_with_output().expect("it ends");

@@ -34,7 +34,7 @@ impl Carries {
         Self::Quality(Arc::new(vec![(Instant::ZERO, cqi)]))
     }
 
-    /// What a recording says of a terminal that had all `blocks`.
+    /// The rates or opportunities of a recording, which was made with all `blocks`.
     pub(super) fn recorded(recording: &Recording, blocks: u32) -> Self {
         match recording {
             Recording::Rates(rates) => Self::Rates(Arc::clone(rates)),

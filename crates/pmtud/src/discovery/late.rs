@@ -50,9 +50,7 @@ impl Discovery {
                 self.confirmation_timer = None;
                 self.raise_timer = None;
                 self.reported = None;
-                if std::mem::take(&mut self.by_report) {
-                    self.distrust_reports();
-                }
+                self.by_report = false;
                 self.size_arrived(now, size);
                 true
             }

@@ -109,6 +109,8 @@ fn a_report_of_less_than_the_path_carries_is_contradicted_and_no_other_is_used()
         let found = client.found().last().unwrap();
         let carried = if forwards { 1_472 } else { there };
         assert_eq!(found.plpmtu, carried, "{says}: {found:#?}");
+        // What was reported too little is not believed again.
+        assert!(found.steps.len() < 40, "{says}: {}", found.steps.len());
         let contradicted = |step: &Step| matches!(step.fate, Fate::Contradicted { .. });
         assert_eq!(found.steps.iter().any(contradicted), forwards, "{says}");
     }
@@ -236,4 +238,33 @@ fn a_pause_does_not_slow_down_what_follows() {
     let there = &client.found()[1];
     assert_eq!(there.plpmtu, 1_372);
     assert!(there.time < Duration::from_secs(3), "{}", there.time);
+}
+
+#[test]
+fn a_report_that_quotes_nothing_ends_no_check() {
+    let mut client = client(&["adaptive"], |s| s.back = false);
+    let mut server = Server::new(ServerSettings::default(), [9; 32]);
+    let mut now = Instant::ZERO;
+    while !client.stage().is_over() {
+        client.on_timeout(now);
+        while let Some(sent) = client.poll(now) {
+            let plpmtu = client.plpmtu();
+            client.reported(now, Some(ROUTER), u32::from(plpmtu) + 28, &[]);
+            if sent.len <= 1_432 {
+                let answer = server.receive(now, NEAR, &sent.bytes, u32::from(sent.len));
+                client.receive(now, &answer.expect("one").bytes, 32);
+            }
+        }
+        now = client.next_wake().unwrap_or(now).max(now);
+    }
+    let found = client.found().last().unwrap();
+    assert_eq!(found.plpmtu, 1_432);
+    let effects: Vec<_> = (found.steps.iter())
+        .filter_map(|step| match step.fate {
+            Fate::Reported { effect, .. } => Some(effect),
+            _ => None,
+        })
+        .collect();
+    assert!(effects.len() > 3, "{effects:?}");
+    assert!(effects.iter().all(|e| *e == Effect::Unverified));
 }
