@@ -224,13 +224,13 @@ async fn watch(state: Shared) {
             return;
         };
         let nothing = serde_json::json!({});
-        if let Some((files_before, up_before)) = before.replace((files.clone(), up.clone())) {
-            if files_before != files {
-                state.stream.send("files", &nothing);
-            }
-            if up_before != up {
-                state.stream.send("topologies", &nothing);
-            }
+        // At the first look, too: a reader may have asked before something came that this look has found.
+        let (files_before, up_before) = before.replace((files.clone(), up.clone())).unzip();
+        if files_before != Some(files) {
+            state.stream.send("files", &nothing);
+        }
+        if up_before != Some(up) {
+            state.stream.send("topologies", &nothing);
         }
     }
 }

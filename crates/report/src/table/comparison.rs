@@ -140,7 +140,7 @@ pub(crate) fn made_of(comparison: &Comparison) -> String {
     let n = comparison.repetitions;
     match &comparison.sides {
         [known, judged] if !comparison.is_paired() => {
-            format!("{n} {}, {n} {}", repetitions(known), repetitions(judged))
+            format!("{}, {}", repetitions(n, known), repetitions(n, judged))
         }
         [known, judged] => {
             format!("{judged} against {known}, {n} live repetitions of each in turns")
@@ -148,13 +148,15 @@ pub(crate) fn made_of(comparison: &Comparison) -> String {
     }
 }
 
-/// What runs of an engine are called.
-fn repetitions(engine: &str) -> &'static str {
-    match engine {
-        "sim" => "seeds in the simulator",
-        "kernel" => "seeds in virtual time",
-        _ => "repetitions live",
-    }
+/// So many runs of an engine, in words.
+fn repetitions(n: u64, engine: &str) -> String {
+    let (one, clock) = match engine {
+        "sim" => ("seed", "in the simulator"),
+        "kernel" => ("seed", "in virtual time"),
+        _ => ("repetition", "live"),
+    };
+    let plural = if n == 1 { "" } else { "s" };
+    format!("{n} {one}{plural} {clock}")
 }
 
 fn rows(cell: &CellComparison, [first, second]: &[String; 2]) -> TextTable {

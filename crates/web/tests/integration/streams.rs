@@ -47,6 +47,16 @@ impl Watcher {
         }
     }
 
+    /// The data of the next event of a name.
+    pub fn next_of(&mut self, name: &str) -> Value {
+        loop {
+            let (found, data) = self.next();
+            if found == name {
+                return data;
+            }
+        }
+    }
+
     /// The samples of a job up to its end.
     pub fn samples_until_done(&mut self, id: &str) -> Vec<Value> {
         let mut samples = Vec::new();
@@ -73,17 +83,26 @@ fn changes_of_jobs_and_files_are_events() {
     );
     assert_eq!(watcher.next().0, "files");
     let id = lab.begin(&json!({ "kind": "run", "document": "file/a.toml" }));
-    let (name, job) = watcher.next();
-    assert_eq!((name.as_str(), &job["id"]), ("job", &json!(id)));
+    let job = watcher.next_of("job");
+    assert_eq!(job["id"], json!(id));
     assert!(
         watcher
             .samples_until_done(&id)
             .iter()
             .all(|sample| sample["job"] == json!(id))
     );
-    // Who comes later learns of it at once.
+    // A later reader receives the state at once.
     let (name, job) = Watcher::of(&lab).next();
     assert_eq!((name.as_str(), &job["state"]), ("job", &json!("done")));
+}
+
+#[test]
+fn a_file_that_others_write_right_after_a_reader_came_is_an_event() {
+    let lab = Lab::new();
+    let mut watcher = Watcher::of(&lab);
+    // Before the server looks at the folder for the first time since.
+    std::fs::write(lab.folder.path().join("theirs.toml"), scenario("1s")).expect("a file");
+    watcher.next_of("files");
 }
 
 #[test]
