@@ -10,13 +10,13 @@ use crate::program::{campaign, ended, narrows};
 use serde_json::Value;
 
 /// A file of `packaging/cluster`.
-fn file(name: &str) -> PathBuf {
+pub fn file(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/cluster");
     folder.join(name).canonicalize().expect("it is there")
 }
 
 /// A folder with a campaign of six short cells, which was run once.
-fn place() -> tempfile::TempDir {
+pub fn place() -> tempfile::TempDir {
     let at = tempfile::tempdir().expect("a folder");
     let rest = r#"[axis]
 rate = [20, 21, 22, 23, 24, 25]
@@ -33,7 +33,7 @@ goodput = "goodput_mbit of flow/bulk"
 }
 
 /// `words` in the folder `at`, whose `narrows` is the one that is tested.
-fn command(at: &Path, words: &[&str]) -> Command {
+pub fn command(at: &Path, words: &[&str]) -> Command {
     let (program, words) = words.split_first().expect("a program");
     let of_tests = Path::new(env!("CARGO_BIN_EXE_narrows"));
     let mut path = of_tests.parent().expect("a folder").as_os_str().to_owned();
@@ -50,7 +50,7 @@ fn command(at: &Path, words: &[&str]) -> Command {
     command
 }
 
-fn assert_merged(at: &Path, out: &Path) {
+pub fn assert_merged(at: &Path, out: &Path) {
     let digest = |dir: &Path| -> Value {
         let record = fs::read_to_string(dir.join("run.json")).expect("a record");
         let record: Value = serde_json::from_str(&record).expect("JSON");

@@ -65,6 +65,8 @@ mod shell;
 #[cfg(target_os = "linux")]
 mod shell_names;
 #[cfg(target_os = "linux")]
+mod slurm;
+#[cfg(target_os = "linux")]
 mod store;
 #[cfg(target_os = "linux")]
 mod sweep;
