@@ -235,10 +235,13 @@ fn owned(fd: libc::c_long) -> nix::Result<OwnedFd> {
 pub fn give_way() {
     /// Steps of the nice value, each of which is a factor of 1.25 (sched(7)).
     const STEPS: libc::c_int = 10;
-    let ordinary = libc::sched_param { sched_priority: 0 };
+    // All of the kernel's `struct sched_param`. Not by the C library: musl's structure is longer, and its
+    // function always fails.
+    let priority: libc::c_int = 0;
+    let (call, policy) = (libc::SYS_sched_setscheduler, libc::SCHED_BATCH);
     // SAFETY: the parameters outlive the call, and 0 is the calling thread. Less than one had is
     // never refused.
-    unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const ordinary) };
+    unsafe { libc::syscall(call, 0, policy, &raw const priority) };
     // SAFETY: it takes a number; in Linux it is the calling thread's value alone.
     unsafe { libc::nice(STEPS) };
 }
