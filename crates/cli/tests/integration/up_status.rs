@@ -1,8 +1,10 @@
 //! The output of `narrows status`: the counters of each element, and a topology whose folder was removed.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use nix::fcntl::{Flock, FlockArg};
+use nix::sys::signal::{Signal, kill};
 use serde_json::Value;
 
 use crate::machine_rig::text;
@@ -81,15 +83,110 @@ fn the_kernel_s_disciplines_say_what_passed_them() {
     assert!(element.get("marks").is_none(), "{element}");
 }
 
+/// The file of the run that `lab` is.
+fn run_file(lab: &Lab) -> PathBuf {
+    let run = lab.status()["topology"]["run"].clone();
+    Path::new(FOLDER).join(run.as_str().expect("an id"))
+}
+
+#[test]
+fn a_topology_whose_run_has_lost_its_file_is_up_and_is_taken_down() {
+    let test = "a_topology_whose_run_has_lost_its_file_is_up_and_is_taken_down";
+    let Some(lab) = Lab::of(test, "unlisted", PAIR) else {
+        return;
+    };
+    for killed in [false, true] {
+        for command in [&["down", &lab.name][..], &["doctor", "--clean"]] {
+            let output = lab.up();
+            assert!(output.status.success(), "{}", text(&output.stderr));
+            let (holder, file) = (lab.holder(), run_file(&lab));
+            fs::remove_file(file).expect("it is there");
+            assert_eq!(lab.status()["condition"], "up");
+            fs::remove_file(run_file(&lab)).expect("it is there again");
+            if killed {
+                kill(holder, Signal::SIGKILL).expect("it is ours");
+            } else if command[0] == "doctor" {
+                // What is up is not swept.
+                printed(command);
+                assert_eq!(lab.status()["condition"], "up");
+                continue;
+            }
+            let said = printed(command);
+            assert!(killed || said.ends_with("is down\n"), "{said}");
+            assert_eq!(run(&["status", &lab.name]).status.code(), Some(2));
+            assert_eq!(lab.left(), Vec::<String>::new(), "{command:?} {killed}");
+        }
+        run(&["down", &lab.name]);
+    }
+}
+
+#[test]
+fn a_folder_without_anything_in_it_is_its_holders_as_long_as_that_lives() {
+    let test = "a_folder_without_anything_in_it_is_its_holders_as_long_as_that_lives";
+    let Some(lab) = Lab::of(test, "emptied", PAIR) else {
+        return;
+    };
+    let output = lab.up();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    fs::remove_file(run_file(&lab)).expect("it is there");
+    fs::remove_dir_all(lab.folder()).expect("it is there");
+    fs::create_dir(lab.folder()).expect("root may");
+    assert_eq!(lab.status()["condition"], "lost");
+    let again = lab.up();
+    assert_eq!(again.status.code(), Some(2), "{}", text(&again.stderr));
+    printed(&["down", &lab.name]);
+    assert_eq!(lab.left(), Vec::<String>::new());
+}
+
+#[test]
+fn a_folder_that_nobody_has_is_removed_by_down_and_by_a_cleaning() {
+    let test = "a_folder_that_nobody_has_is_removed_by_down_and_by_a_cleaning";
+    // The directory stays as long as there is another.
+    let Some(other) = Lab::of(test, "beside", PAIR) else {
+        return;
+    };
+    let output = other.up();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let Some(lab) = Lab::of(test, "lone", PAIR) else {
+        return;
+    };
+    for command in [&["down", &lab.name][..], &["doctor", "--clean"]] {
+        fs::create_dir(lab.folder()).expect("root may");
+        let said = printed(&["status", &lab.name]);
+        assert!(said.contains("no process holds it"), "{said}");
+        let said = run(command);
+        assert!(said.status.success(), "{}", text(&said.stderr));
+        let said = text(&said.stdout) + &text(&said.stderr);
+        let removed = format!("removed {}", lab.folder().display());
+        assert!(said.contains(&removed), "{said}");
+        assert_eq!(lab.left(), Vec::<String>::new(), "{command:?}");
+    }
+    // One that cannot be removed is no topology that is down.
+    fs::create_dir_all(lab.folder().join("in it")).expect("root may");
+    let said = run(&["down", &lab.name]);
+    assert_eq!(said.status.code(), Some(1), "{}", text(&said.stdout));
+    fs::remove_dir(lab.folder().join("in it")).expect("it is there");
+}
+
+#[test]
+fn the_directory_of_what_is_up_is_locked_against_removers_of_old_files() {
+    let test = "the_directory_of_what_is_up_is_locked_against_removers_of_old_files";
+    let Some(lab) = Lab::of(test, "kept", PAIR) else {
+        return;
+    };
+    let output = lab.up();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    // As systemd-tmpfiles asks before it looks into a directory.
+    let directory = fs::File::open(FOLDER).expect("it is there");
+    let locked = Flock::lock(directory, FlockArg::LockExclusiveNonblock);
+    assert!(locked.is_err());
+}
+
 #[test]
 fn a_topology_whose_folder_was_removed_is_found_and_taken_down() {
     let test = "a_topology_whose_folder_was_removed_is_found_and_taken_down";
     let Some(lab) = Lab::of(test, "bare", PAIR) else {
         return;
-    };
-    let run_file = |lab: &Lab| {
-        let run = lab.status()["topology"]["run"].clone();
-        Path::new(FOLDER).join(run.as_str().expect("an id"))
     };
     // Its folder alone, and with it the file of its run.
     for with_file in [false, true] {

@@ -1,6 +1,6 @@
 //! Taking away what runs that were killed have left.
 
-use super::{processes, state};
+use super::{NamedFolder, named, processes, state};
 use crate::RunId;
 
 /// What a sweep did, a line for each thing.
@@ -22,6 +22,17 @@ pub fn sweep() -> Sweep {
     for run in state::dead_runs() {
         swept.add(run);
     }
+    swept.say(named::remove_ownerless(|_| true));
+    swept
+}
+
+/// The same for `folder` alone, and the run that has it.
+pub fn sweep_folder(folder: &NamedFolder) -> Sweep {
+    let mut swept = match &folder.run {
+        Some(run) => sweep_run(run),
+        None => Sweep::default(),
+    };
+    swept.say(named::remove_ownerless(|path| path == folder.path));
     swept
 }
 
@@ -39,13 +50,18 @@ impl Sweep {
         for pid in processes::end_all_of(&run) {
             self.removed.push(format!("run {run}: ended process {pid}"));
         }
-        for said in state::reap(&run) {
-            match said {
-                Ok(deed) => self.removed.push(format!("run {run}: {deed}")),
+        let reaped = state::reap(&run).into_iter();
+        self.say(reaped.map(|said| said.map(|deed| format!("run {run}: {deed}"))));
+        self.runs.push(run);
+    }
+
+    fn say(&mut self, said: impl IntoIterator<Item = Result<String, String>>) {
+        for one in said {
+            match one {
+                Ok(deed) => self.removed.push(deed),
                 Err(trouble) => self.failed.push(trouble),
             }
         }
-        self.runs.push(run);
     }
 }
 

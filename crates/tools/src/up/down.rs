@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use narrows_linux::machine::{sweep, sweep_run};
+use narrows_linux::machine::sweep_folder;
 use narrows_results::Error;
 use nix::sys::signal::Signal;
 
@@ -65,13 +65,15 @@ pub fn down(name: Option<&str>) -> Result<Down, Error> {
             }
         }
     }
-    let swept = match &found.folder.run {
-        Some(run) => sweep_run(run),
-        None => sweep(),
-    };
-    match swept.failed.first() {
-        Some(trouble) => Err(failed(trouble.clone())),
-        None => Ok(Down {
+    let swept = sweep_folder(&found.folder);
+    if let Some(trouble) = swept.failed.first() {
+        return Err(failed(trouble.clone()));
+    }
+    match folder::one(Some(&name)) {
+        Ok(left) if left.folder.run == found.folder.run => {
+            Err(failed(format!("{} is left", left.folder.path.display())))
+        }
+        _ => Ok(Down {
             name,
             removed: swept.removed,
         }),

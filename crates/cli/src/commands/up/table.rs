@@ -38,7 +38,7 @@ pub fn status(found: &Found) -> String {
         (Condition::Up, Some(record)) => record,
         (Condition::Killed, _) => {
             return format!(
-                "{name}: what held it was killed; `narrows down {name}` removes what it left\n"
+                "{name}: no process holds it any more; `narrows down {name}` removes what is left\n"
             );
         }
         (Condition::Lost, _) => {
