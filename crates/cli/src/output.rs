@@ -10,6 +10,8 @@
 use std::io::{self, ErrorKind, StdoutLock, Write};
 use std::sync::OnceLock;
 
+use narrows::scenario::is_obeyed;
+
 use crate::status::Status;
 
 /// The first failure to write.
@@ -77,10 +79,33 @@ macro_rules! message {
 }
 pub(crate) use message;
 
-/// Writes `text` to standard error. Where nobody reads it, nothing is lost that the status
-/// does not show.
+/// Writes `text` to standard error. Names and words in it may come from a file.
 pub fn notice(text: &str) {
+    styled(&shown(text));
+}
+
+/// Writes `text` with colours and the like to standard error. Where nobody reads it, nothing is
+/// lost that the status does not show.
+pub fn styled(text: &str) {
     let _ = io::stderr().write_all(text.as_bytes());
+}
+
+/// `text` in which what a terminal would obey is escaped: all but ends of lines and tabs.
+pub fn shown(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' | '\t' => shown.push(c),
+            c if is_obeyed(c) => shown.extend(c.escape_default()),
+            c => shown.push(c),
+        }
+    }
+    shown
+}
+
+/// `text` on one line, so that nothing in it looks like a message of its own.
+pub fn on_a_line(text: &str) -> String {
+    text.replace(['\n', '\r', '\t'], " ")
 }
 
 /// Prints `text`, ended by a newline.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 use narrows::Progress;
 
-use crate::output::message;
+use crate::output::{message, shown};
 
 /// Set by the first Ctrl-C.
 static CANCEL: AtomicBool = AtomicBool::new(false);
@@ -85,7 +85,7 @@ impl Bar {
         {
             bar.set_style(style);
         }
-        bar.set_prefix(what.to_owned());
+        bar.set_prefix(shown(what));
         Self { bar }
     }
 

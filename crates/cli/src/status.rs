@@ -6,7 +6,7 @@ use narrows::Error;
 use narrows::kernel::{BuildError, StoreError};
 use narrows::scenario::Refusal;
 
-use crate::output::message;
+use crate::output::{message, shown, styled};
 
 /// What refused input ends with.
 pub const REFUSED: u8 = 2;
@@ -132,7 +132,7 @@ impl Failure {
                 let of_rights = refusal.is_of_rights();
                 // A log wants one line; at a terminal all of it is shown.
                 if refusal.file().is_some() && std::io::stderr().is_terminal() {
-                    message!("{:?}", miette::Report::new(refusal));
+                    styled(&graphical(refusal));
                 } else {
                     message!("{}", refusal.to_line());
                 }
@@ -158,6 +158,11 @@ impl Failure {
             }
         }
     }
+}
+
+/// All of it, with the line that it is about.
+fn graphical(refusal: Refusal) -> String {
+    format!("{:?}\n", miette::Report::new(refusal.spelled(shown)))
 }
 
 /// What to do where a folder cannot be written.
@@ -194,6 +199,20 @@ mod tests {
         let rows = rows.skip(1).take_while(|line| line.starts_with('|'));
         let number = |line: &str| line.split('|').nth(1)?.trim().parse().ok();
         rows.filter_map(number).collect()
+    }
+
+    #[test]
+    fn a_terminal_gets_nothing_of_a_file_that_it_would_obey() {
+        let wild = "a\u{1b}[2J\u{202e}b\u{9b}\r";
+        let text = format!("one\n{wild} two\n");
+        let refusal = Refusal::in_text((wild, &text), 4..8, wild, wild, wild).with_help(wild);
+        // Where tests have no terminal, the program's own has no colours either.
+        let all = graphical(refusal);
+        assert!(
+            !all.contains(|c| c != '\n' && narrows::scenario::is_obeyed(c)),
+            "{all:?}"
+        );
+        assert!(all.contains("a\\u{1b}[2J\\u{202e}b"), "{all}");
     }
 
     #[test]

@@ -2,17 +2,22 @@
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory, Error};
-use narrows::scenario::nearest;
+use narrows::scenario::{is_obeyed, nearest};
 
 use crate::args::Cli;
 use crate::call;
-use crate::output::message;
+use crate::output::{message, notice};
 use crate::status::REFUSED;
 
 /// Says what is wrong with the command line, and what was probably meant: status 2.
 pub fn refuse(error: &Error) -> u8 {
-    // Where standard error cannot be written, the status says it.
-    let _ = error.print();
+    let obeyed = |word: String| word.contains(is_obeyed);
+    if call::texts().into_iter().any(obeyed) {
+        notice(&error.render().to_string());
+    } else {
+        // Where standard error cannot be written, the status says it.
+        let _ = error.print();
+    }
     let arguments = || call::texts().into_iter().skip(1);
     let command = arguments().next().unwrap_or_default();
     let unknown = matches!(error.kind(), ErrorKind::UnknownArgument);

@@ -87,5 +87,6 @@ pub use plan::{
 };
 pub use refusal::{Refusal, nearest};
 pub use rules::{BoxRules, RulesFrom};
+pub use source::is_obeyed;
 pub use transport::{QuicOptions, SpinUse, TcpOptions, Transport};
 pub use vocabulary::{KeyWord, TableWord, Vocabulary, Word, WordParameter, vocabulary};

@@ -172,6 +172,19 @@ impl Refusal {
         self
     }
 
+    /// The same, in which `shown` has spelled all texts that may come from a file.
+    #[must_use]
+    pub fn spelled(mut self, shown: impl Fn(&str) -> String) -> Self {
+        let parts = &mut *self.0;
+        let texts = [&mut parts.key, &mut parts.found, &mut parts.allowed];
+        let more = parts.help.iter_mut();
+        let files = parts.place.iter_mut().map(|place| &mut place.file);
+        for text in texts.into_iter().chain(more).chain(files) {
+            *text = shown(text);
+        }
+        self
+    }
+
     /// The file, or the option of the command line, if there is one.
     pub fn file(&self) -> Option<&str> {
         self.0.place.as_ref().map(|p| p.file.as_str())

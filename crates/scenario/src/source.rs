@@ -85,7 +85,8 @@ impl Spot {
     }
 
     /// The line around the spot, clipped if it is long, and the offset of its
-    /// first byte. Control characters are made visible without moving a byte.
+    /// first byte. Control characters, and those that turn the direction of what is written, are
+    /// made visible without moving a byte.
     pub(crate) fn shown_line(&self) -> (String, usize) {
         let text = &self.text.text;
         let line_start = text[..self.span.start].rfind('\n').map_or(0, |i| i + 1);
@@ -103,9 +104,10 @@ impl Spot {
         };
         let shown = text[start..end]
             .chars()
-            .map(|c| match (c.is_control(), c.len_utf8()) {
+            .map(|c| match (is_obeyed(c), c.len_utf8()) {
                 (true, 1) => '?',
-                (true, _) => '·',
+                (true, 2) => '·',
+                (true, _) => '\u{fffd}',
                 _ => c,
             })
             .collect();
@@ -141,6 +143,12 @@ impl Spot {
         let start = (base + part.start).min(limit);
         self.at(start..(base + part.end).clamp(start, limit))
     }
+}
+
+/// Whether a terminal obeys `c` in place of showing it: control characters, and embeddings,
+/// overrides and isolates of Unicode's bidirectional algorithm (UAX #9).
+pub fn is_obeyed(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 fn floor_boundary(text: &str, at: usize) -> usize {

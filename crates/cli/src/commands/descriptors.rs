@@ -6,7 +6,7 @@ use narrows::descriptors;
 
 use crate::args::{Export, Import};
 use crate::new_file;
-use crate::output::{message, print};
+use crate::output::{message, on_a_line, print};
 use crate::status::{Failure, Outcome, Status};
 
 pub fn import(args: &Import) -> Outcome {
@@ -26,13 +26,6 @@ pub fn export(args: &Export) -> Outcome {
     let notes = notes.chain(lost);
     put(args.out.as_deref(), &exported.written.text, notes)?;
     Ok(Status::Done)
-}
-
-/// A text from a file, without what a terminal would obey.
-fn on_a_line(text: &str) -> String {
-    text.chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect()
 }
 
 /// Writes `text` to a new file, or prints it, with `notes` about it on standard error.

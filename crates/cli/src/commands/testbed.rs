@@ -36,7 +36,7 @@ mod here {
 
     use crate::args::{Format, TestbedImage, TestbedRun, TestbedSeed, TestbedServe};
     use crate::commands::output;
-    use crate::output::{message, print, print_json};
+    use crate::output::{message, on_a_line, print, print_json};
     use crate::progress::cancel_flag;
     use crate::status::{Failure, Outcome, Status};
 
@@ -53,13 +53,6 @@ mod here {
 
     fn program(path: Option<&Path>) -> Result<Program, Error> {
         path.map_or_else(Program::own, Program::read)
-    }
-
-    /// A text from a file, without what a terminal would obey.
-    fn on_a_line(text: &str) -> String {
-        text.chars()
-            .map(|c| if c.is_control() { ' ' } else { c })
-            .collect()
     }
 
     pub(super) fn run(args: &TestbedRun) -> Outcome {

@@ -249,3 +249,54 @@ fn what_is_against_the_form_is_found() {
         assert!(against(wrong).is_some(), "{wrong}");
     }
 }
+
+#[test]
+fn a_terminal_gets_nothing_raw_of_a_file_or_an_argument() {
+    let at = tempfile::tempdir().expect("a folder");
+    let wild = "\u{1b}[2J\u{202e}\u{9b}\r";
+    let escaped = "\\u{1b}[2J\\u{202e}\\u{9b}\\r";
+    let clab = "name: x\ntopology:\n  nodes: {a: {kind: linux}, b: {kind: linux}}\n  links:\n    \
+                - endpoints: [\"a:eth1\", \"b:eth1\"]\n      \
+                vars: {narrows/up: \"netem \\e[2J\\u202e\\x9b\\r delay\"}\n";
+    let toml = SCENARIO.replace(
+        "netem delay 5ms\", ",
+        "netem delay \\u001b[2J\\u202e\\u009b\\rms\", ",
+    );
+    let name = SCENARIO.replace("name     = \"x\"", "name = \"\\u202ex\"");
+    let file = format!("{wild}.toml");
+    for (file, text) in [
+        ("x.clab.yml", clab),
+        ("x.toml", &toml),
+        ("name.toml", &name),
+        (&file, "version = 2\n"),
+    ] {
+        fs::write(at.path().join(file), text).expect("a file");
+    }
+    let named = format!("--name={wild}");
+    for arguments in [
+        &["import", "x.clab.yml"][..],
+        &["run", "x.toml"],
+        &["run", "name.toml"],
+        &["run", &file],
+        &["run", wild],
+        &["run", "--link", wild, "--flow", "cubic"],
+        &["shell", "--link", wild],
+        &["enter", wild],
+        &["down", wild],
+        &["status", wild],
+        &["up", "name.toml", &named],
+        &["run", "--format", wild],
+        &[wild],
+    ] {
+        let output = narrows(at.path(), arguments);
+        assert!(!output.status.success(), "{arguments:?}");
+        let said = String::from_utf8(output.stderr).expect("UTF-8");
+        let raw = |c: char| c != '\n' && (c.is_control() || c == '\u{202e}');
+        assert!(!said.contains(raw), "{arguments:?}: {said:?}");
+        let is_named = said.contains(escaped) || said.contains("\\u{202e}");
+        assert!(
+            is_named || arguments.contains(&"x.toml"),
+            "{arguments:?}: {said}"
+        );
+    }
+}

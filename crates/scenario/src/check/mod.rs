@@ -25,7 +25,7 @@ use crate::document::{self, At, NAME, Name, Optional, Places, Scenario, Spelled}
 use crate::plan::{HostIndex, Origin, Plan, Window};
 use crate::refusal::{Refusal, one_of};
 use crate::short_tables;
-use crate::source::Spot;
+use crate::source::{Spot, is_obeyed};
 use crate::tree::Node;
 pub(crate) use flows::needed_ecn;
 pub(crate) use links::{DEFAULT_MTU, Labels, ONLY_LINK, implied_host};
@@ -77,7 +77,7 @@ pub(crate) fn plan_without_traffic(root: &Node, shelf: &dyn Shelf) -> Result<Pla
     let scenario = &scenario;
     let allowed = "a name for the scenario, on one line";
     let name = places.required(scenario, "name", &scenario.name, allowed)?;
-    if name.trim().is_empty() || name.len() > 200 || name.contains(char::is_control) {
+    if name.trim().is_empty() || name.len() > 200 || name.contains(is_obeyed) {
         return Err(places.refuse(name, allowed));
     }
     let allowed = "a time above zero and up to 720h, such as \"60s\"";
