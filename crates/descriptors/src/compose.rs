@@ -7,7 +7,7 @@ use narrows_scenario::Plan;
 
 use crate::Written;
 use crate::quote::{command, comment, plain_name, string};
-use crate::wiring::Wiring;
+use crate::wiring::{Wiring, switches};
 
 /// An image with ip, tc and iperf3 in it.
 const IMAGE: &str = "nicolaka/netshoot:v0.13";
@@ -48,8 +48,10 @@ pub(crate) fn write(plan: &Plan) -> Written {
             value(&hostname(&node.name))
         )
         .ok();
-        if node.forwards {
-            file += "    sysctls:\n      net.ipv4.ip_forward: \"1\"\n";
+        file += "    sysctls:\n";
+        for (switch, number) in switches(node) {
+            let (switch, number) = (switch.replace('/', "."), value(number));
+            writeln!(file, "      {switch}: {number}").ok();
         }
         let (ip, tc) = wiring.set_up(place);
         let mut lines = Vec::new();

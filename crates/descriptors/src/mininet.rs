@@ -6,7 +6,7 @@ use narrows_scenario::Plan;
 
 use crate::Written;
 use crate::quote::{comment, list, string};
-use crate::wiring::Wiring;
+use crate::wiring::{Wiring, switches};
 
 /// Writes a Python program that sets the network up in Mininet and opens its command line.
 pub(crate) fn write(plan: &Plan) -> Written {
@@ -49,13 +49,9 @@ pub(crate) fn write(plan: &Plan) -> Written {
             let words = ["ip", "link", "set", &near.interface, "gso_max_segs", "1"];
             writeln!(file, "    ({name}, {}),", list(&words)).ok();
         }
-        if node.forwards {
-            writeln!(
-                file,
-                "    ({name}, {}),",
-                list(&["sysctl", "-qw", "net.ipv4.ip_forward=1"])
-            )
-            .ok();
+        for (switch, value) in switches(node) {
+            let words = format!("{}={value}", switch.replace('/', "."));
+            writeln!(file, "    ({name}, {}),", list(&["sysctl", "-qw", &words])).ok();
         }
         for (program, lines) in [("ip", ip), ("tc", tc)] {
             for words in lines {

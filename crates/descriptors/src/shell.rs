@@ -6,7 +6,7 @@ use narrows_scenario::{Plan, Traffic};
 
 use crate::Written;
 use crate::quote::{command, comment, shell};
-use crate::wiring::{Node, Wiring};
+use crate::wiring::{Node, Wiring, switches};
 
 /// What the names of namespaces begin with, so that nobody else's are taken down.
 const PREFIX: &str = "nw-";
@@ -26,19 +26,21 @@ pub(crate) fn write(plan: &Plan, lacks: &[&str]) -> Written {
         let (path, name) = (shell(&format!("/run/netns/{name}")), shell(name));
         writeln!(file, "    [ ! -e {path} ] || refuse {name}").ok();
     }
-    file += "    trap 'down' EXIT\n";
+    file += TRAPS;
     for (place, (node, name)) in wiring.nodes.iter().zip(&names).enumerate() {
         write!(file, "\n{}", comment("    #", &capitalised(&node.about))).ok();
         writeln!(file, "    {}", command(&["ip", "netns", "add", name])).ok();
-        if node.forwards {
-            let line = "echo 1 >/proc/sys/net/ipv4/ip_forward";
-            writeln!(
-                file,
-                "    {}",
-                command(&["ip", "netns", "exec", name, "sh", "-c", line])
-            )
-            .ok();
-        }
+        let switches = switches(node);
+        let line: Vec<_> = switches
+            .map(|(n, v)| format!("echo {v} >/proc/sys/{n}"))
+            .collect();
+        let line = line.join("; ");
+        writeln!(
+            file,
+            "    {}",
+            command(&["ip", "netns", "exec", name, "sh", "-c", &line])
+        )
+        .ok();
         // The wires to nodes that are there by now.
         for wire in &wiring.wires {
             let [a, b] = &wire.ends;
@@ -101,7 +103,7 @@ pub(crate) fn write(plan: &Plan, lacks: &[&str]) -> Written {
             }
         }
     }
-    file += "\n    trap - EXIT\n    exit \"$missing\"\n}\n";
+    file += "\n    trap - EXIT INT TERM HUP\n    exit \"$missing\"\n}\n";
     file += &traffic(plan, &wiring, &names);
     file += MAIN;
     let lost = wiring.lost;
@@ -134,6 +136,14 @@ down() {
         fi
     done
 }
+"#;
+
+/// Where the network is not set up whole, nothing of it is left. A shell need not do what EXIT has
+/// when a signal ends it: dash does not.
+const TRAPS: &str = r#"    trap 'trap "" INT TERM HUP; down' EXIT
+    trap 'exit 130' INT
+    trap 'exit 143' TERM
+    trap 'exit 129' HUP
 "#;
 
 /// The end of every script.

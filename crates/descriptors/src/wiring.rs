@@ -28,6 +28,18 @@ const LONGEST: usize = 40;
 /// square of the hosts.
 const MOST_ROUTED: usize = 256;
 
+/// The most hops of a packet: its TTL is a byte (RFC 791, section 3.1), and the last that forwards
+/// it needs a TTL of two.
+const MOST_HOPS: usize = 255;
+
+/// Switches of a node below `/proc/sys`, and their values. Each element is a hop here, which takes
+/// one from the TTL that the node's own packets begin with.
+pub(crate) fn switches(node: &Node) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let forwards = node.forwards.then_some(("net/ipv4/ip_forward", "1"));
+    let ttl = ("net/ipv4/ip_default_ttl", "255");
+    forwards.into_iter().chain([ttl])
+}
+
 /// Why the IPv6 settings of a scenario are lost.
 const ONLY_IPV4: &str = "only IPv4 addresses and routes are set";
 
@@ -262,6 +274,51 @@ impl Wiring {
         let to = self.destinations(plan);
         for place in 0..self.nodes.len() {
             self.nodes[place].routes = self.routes_of(place, plan, &routes, &to);
+        }
+        self.name_far(plan, &routes, &to);
+    }
+
+    /// Names the two hosts that are farthest from each other, if no packet gets so far.
+    fn name_far(&mut self, plan: &Plan, routes: &Routes, destinations: &[usize]) {
+        if self.wires.len() <= MOST_HOPS {
+            return;
+        }
+        let mut wires = vec![0; plan.links.len()];
+        for wire in &self.wires {
+            wires[wire.link] += 1;
+        }
+        let mut farthest = (MOST_HOPS, None);
+        for &to in destinations {
+            // Of each host on the way, so that no way is walked twice.
+            let mut hops = vec![None; plan.hosts.len()];
+            hops[to] = Some(0);
+            for from in 0..plan.hosts.len() {
+                let mut way = Vec::new();
+                let mut at = from;
+                while let (None, Some(hop)) = (hops[at], routes.next_hop(at, to)) {
+                    way.push((at, hop.link));
+                    let ends = plan.links[hop.link].ends;
+                    at = if hop.up { ends.1.0 } else { ends.0.0 };
+                }
+                let Some(mut count) = hops[at] else {
+                    continue;
+                };
+                for (host, link) in way.into_iter().rev() {
+                    count += wires[link];
+                    hops[host] = Some(count);
+                }
+                if count > farthest.0 {
+                    farthest = (count, Some((from, to)));
+                }
+            }
+        }
+        if let (count, Some((from, to))) = farthest {
+            let [from, to] = [from, to].map(|host| &plan.hosts[host].name);
+            let why = format!(
+                "from {from} to {to} there are {count} hops, each element being one, and a packet \
+                 gets {MOST_HOPS} hops far"
+            );
+            self.lost.push(lost("far hosts", why));
         }
     }
 

@@ -399,6 +399,85 @@ fn a_script_sets_a_network_up_and_takes_it_down() {
     assert!(errors.contains("is there already"), "{errors}");
 }
 
+/// A chain of so many links, each with one element that is a hop of its own.
+fn chain(links: usize) -> String {
+    let mut text = "version = 1\nname = \"chain\"\nduration = \"5s\"\n".to_owned();
+    for link in 0..links {
+        text += &format!(
+            "[[link]]\nname = \"l{link}\"\nends = [\"h{link}\", \"h{}\"]\nup = [\"rate 50Mbit\"]\n",
+            link + 1
+        );
+    }
+    text + &format!("[[probe]]\nname = \"p\"\nfrom = \"h0\"\nto = \"h{links}\"\n")
+}
+
+#[test]
+fn hosts_that_no_packet_gets_to_are_named() {
+    for target in [Target::Shell, Target::Mininet, Target::Compose] {
+        let far = |links| {
+            let written = export(&plan(&chain(links)), target);
+            assert!(written.text.contains("ip_default_ttl"), "{target:?}");
+            let mut lost = written.lost.into_iter();
+            lost.find(|lost| lost.what == "far hosts")
+        };
+        assert_eq!(far(127), None, "254 hops");
+        let found = far(128).expect("256 hops");
+        assert!(found.why.contains("there are 256 hops"), "{found:?}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_packet_passes_more_elements_than_linux_s_own_ttl() {
+    let name = "a_packet_passes_more_elements_than_linux_s_own_ttl";
+    let at = tempfile::tempdir().expect("a folder");
+    let links = 34;
+    let script = export(&plan(&chain(links)), Target::Shell).text;
+    std::fs::write(at.path().join("lab.sh"), &script).expect("a file");
+    let run = format!(
+        "mount -t tmpfs none /run
+        sh lab.sh up
+        ip netns exec nw-h0 ping -c 1 -W 5 10.0.0.{}; echo \"ping $?\"
+        sh lab.sh down",
+        links + 1
+    );
+    let Some(output) = in_namespaces(name, at.path(), &run) else {
+        return;
+    };
+    let said = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("ping 0"), "{said}\n{errors}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_script_that_a_signal_ends_leaves_nothing() {
+    let name = "a_script_that_a_signal_ends_leaves_nothing";
+    let at = tempfile::tempdir().expect("a folder");
+    let script = export(&plan(PLAIN), Target::Shell).text;
+    let place = "\n    # Addresses, routes";
+    assert!(script.contains(place), "{script}");
+    let script = script.replace(place, &format!("\n    kill -$SIGNAL $${place}"));
+    std::fs::write(at.path().join("lab.sh"), &script).expect("a file");
+    // What starts the tests may have them ignored.
+    let run = "mount -t tmpfs none /run
+        for signal in INT TERM HUP; do
+            SIGNAL=$signal env --default-signal=INT,TERM,HUP sh lab.sh up; echo \"$signal $?\"
+            echo \"left: $(ls /run/netns | wc -l)\"
+        done";
+    let Some(output) = in_namespaces(name, at.path(), run) else {
+        return;
+    };
+    let said = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    if errors.contains("env: ") {
+        eprintln!("skipped: {name}: {errors}");
+        return;
+    }
+    let expected = "INT 130\nleft: 0\nTERM 143\nleft: 0\nHUP 129\nleft: 0\n";
+    assert_eq!(said, expected, "{errors}");
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn what_the_machine_cannot_do_is_said_and_the_rest_is_up() {
