@@ -7,7 +7,7 @@ use nix::fcntl::{Flock, FlockArg};
 use nix::sys::signal::{Signal, kill};
 use serde_json::Value;
 
-use crate::machine_rig::text;
+use crate::machine_rig::{soon, text};
 use crate::up::{FOLDER, Lab, PAIR, connected, printed, run};
 
 /// What of `lab`'s only link went up, and what its elements did there, once a connection was
@@ -213,4 +213,80 @@ fn a_topology_whose_folder_was_removed_is_found_and_taken_down() {
             assert_eq!(lab.left(), Vec::<String>::new(), "{command:?} {with_file}");
         }
     }
+}
+
+#[test]
+fn a_host_whose_name_is_taken_has_none_and_the_others_have_theirs() {
+    let test = "a_host_whose_name_is_taken_has_none_and_the_others_have_theirs";
+    let Some(lab) = Lab::of(test, "taken", PAIR) else {
+        return;
+    };
+    let (names, client) = (Path::new("/run/netns"), lab.host("client"));
+    fs::create_dir_all(names).expect("root may");
+    fs::write(names.join(&client), "").expect("root may");
+    let output = lab.up();
+    let said = text(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let hosts = lab.status()["topology"]["hosts"].clone();
+    let named: Vec<_> = (0..2).map(|i| hosts[i]["named"].clone()).collect();
+    printed(&["down", &lab.name]);
+    assert_eq!(lab.left(), [client.clone()], "it is another's");
+    fs::remove_file(names.join(&client)).expect("it is there");
+    // It stays where others have names.
+    let _ = fs::remove_dir(names);
+    let note = format!("`ip netns` does not show {client}: another namespace has the name\n");
+    assert!(said.contains(&note), "{said}");
+    if said.contains(&lab.host("server")) {
+        eprintln!("skipped: {test}: {said}");
+        return;
+    }
+    assert_eq!(named, [false, true]);
+}
+
+#[test]
+fn an_element_that_was_changed_is_shown_as_it_is_now() {
+    let test = "an_element_that_was_changed_is_shown_as_it_is_now";
+    let change = "\n[[change]]\nat = \"1ms\"\ntarget = \"link/access/up/netem\"\nto = \"delay 60ms\"\n\
+                  \n[[change]]\nat = \"2ms\"\ntarget = \"link/access/up/netem\"\nto = \"delay 90ms\"\n";
+    let Some(lab) = Lab::of(test, "changed", &format!("{PAIR}{change}")) else {
+        return;
+    };
+    let output = lab.up();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(soon(|| {
+        let changes = lab.status()["figures"]["changes"].clone();
+        let all = changes.as_array().map_or(0, Vec::len);
+        all == 1 && changes[0]["words"] == "delay 90ms"
+    }));
+    let said = printed(&["status", &lab.name]);
+    assert!(
+        said.contains("netem delay 30ms, since 0.0 s delay 90ms"),
+        "{said}"
+    );
+}
+
+#[test]
+fn names_that_no_file_can_have_are_refused_and_long_ones_are_said() {
+    let test = "names_that_no_file_can_have_are_refused_and_long_ones_are_said";
+    let Some(lab) = Lab::of(test, "letters", &PAIR.replace("client", "é")) else {
+        return;
+    };
+    let output = lab.up();
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("host/é") && said.contains("ASCII"), "{said}");
+    let at = tempfile::tempdir().expect("a folder");
+    let name = format!("t{}{}", std::process::id(), "x".repeat(60));
+    let short = &name[..40];
+    let scenario = PAIR.replace("\"pair\"", &format!("\"{name}\""));
+    let file = at.path().join("long.toml");
+    fs::write(&file, scenario).expect("a file");
+    let output = run(&["up", file.to_str().expect("UTF-8")]);
+    let said = text(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    printed(&["down", short]);
+    assert!(
+        said.contains(&format!("which is called {short}\n")),
+        "{said}"
+    );
 }

@@ -5,6 +5,7 @@ use std::fs;
 use narrows_linux::Namespace;
 use narrows_linux::machine::processes;
 use narrows_live::World;
+use narrows_scenario::TimedChange;
 use serde::{Deserialize, Serialize};
 
 use super::counters::Counters;
@@ -19,6 +20,45 @@ pub struct Figures {
     pub hosts: Vec<HostFigures>,
     /// Of each link.
     pub links: Vec<LinkFigures>,
+    /// The changes of the scenario that have been made, without those that later ones replace.
+    pub changes: Vec<ChangeMade>,
+}
+
+/// A change of an element.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ChangeMade {
+    /// `link/access/up/bottleneck`.
+    pub element: String,
+    /// When, in seconds since the topology was up.
+    pub at_s: f64,
+    /// What is so since then: `rate 10Mbit`. What the words do not name stays.
+    pub words: String,
+}
+
+/// Those of `changes`, in order of time, that have been made after `up_s`.
+pub(super) fn made(changes: &[TimedChange], up_s: f64) -> Vec<ChangeMade> {
+    // The names of what is set: all words but values.
+    let named = |change: &ChangeMade| -> Vec<String> {
+        let words = change.words.split_whitespace();
+        let names = words.filter(|word| word.starts_with(|c: char| c.is_alphabetic()));
+        names.map(str::to_owned).collect()
+    };
+    let mut made: Vec<ChangeMade> = Vec::new();
+    for change in changes {
+        let change = ChangeMade {
+            element: change.target.clone(),
+            at_s: change.at.as_nanos() as f64 / 1e9,
+            words: change.words.clone(),
+        };
+        if change.at_s > up_s {
+            break;
+        }
+        let same =
+            |other: &ChangeMade| other.element == change.element && named(other) == named(&change);
+        made.retain(|other| !same(other));
+        made.push(change);
+    }
+    made
 }
 
 /// What runs in a host.
@@ -129,6 +169,7 @@ pub(super) fn read(
         up_s,
         links: links.collect(),
         hosts: pids.collect(),
+        changes: Vec::new(),
     }
 }
 
@@ -170,6 +211,29 @@ fn device(line: &str) -> Option<Device> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_change_is_made_at_its_time_and_replaced_by_one_of_the_same_parameters() {
+        let change = |seconds, words: &str| TimedChange {
+            name: None,
+            at: narrows_units::Instant::ZERO + narrows_units::Duration::from_secs(seconds),
+            target: "link/l/up/netem".to_owned(),
+            words: words.to_owned(),
+        };
+        let all = [
+            change(1, "delay 60ms"),
+            change(2, "loss 1%"),
+            change(3, "delay 20ms"),
+            change(9, "loss 5%"),
+        ];
+        let words = |up_s| -> Vec<String> {
+            let made = made(&all, up_s).into_iter();
+            made.map(|change| change.words).collect()
+        };
+        assert_eq!(words(0.5), Vec::<String>::new());
+        assert_eq!(words(2.5), ["delay 60ms", "loss 1%"]);
+        assert_eq!(words(3.5), ["loss 1%", "delay 20ms"]);
+    }
 
     #[test]
     fn bytes_and_packets_of_a_device_are_read_in_their_order() {

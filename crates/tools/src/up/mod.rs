@@ -28,7 +28,9 @@ mod start;
 
 pub use down::{Down, down, down_lost};
 pub use enter::{EnterError, enter};
-pub use figures::{ElementFigures, Figures, HostFigures, LinkFigures, Passed, WayFigures};
+pub use figures::{
+    ChangeMade, ElementFigures, Figures, HostFigures, LinkFigures, Passed, WayFigures,
+};
 pub use folder::{Condition, Found, all, enterable, full_names, names, status};
 pub use raise::{Raised, UpOptions, detach, into_background, raise};
 pub use record::{ElementRecord, End, Holder, HostRecord, LinkRecord, Record};

@@ -29,6 +29,11 @@ pub(super) fn of(asked: Option<&str>, scenario: &str) -> Result<String, Refusal>
     }
 }
 
+/// Whether only the beginning of a scenario's name is that of its topology.
+pub(super) fn is_cut(scenario: &str) -> bool {
+    plain(scenario).len() > LONGEST
+}
+
 /// `text` as a part of a file's name.
 pub(super) fn plain(text: &str) -> String {
     let keep = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);

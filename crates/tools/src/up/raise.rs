@@ -1,5 +1,6 @@
 //! Building a topology, and holding it.
 
+use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions, Permissions};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
@@ -19,7 +20,7 @@ use narrows_linux::{
 use narrows_live::datapath::{Datapath, PathError};
 use narrows_live::{LiveError, World, check_network, reports};
 use narrows_results::Error;
-use narrows_scenario::{HostIndex, LinkIndex, NameTable, Plan, Refusal};
+use narrows_scenario::{HostIndex, LinkIndex, NameTable, Plan, Refusal, TimedChange};
 use narrows_units::Duration;
 use nix::unistd::{dup2_stderr, dup2_stdin, dup2_stdout, setsid};
 
@@ -65,6 +66,7 @@ pub struct Raised {
     pub notes: Vec<String>,
     folder: PathBuf,
     since: Instant,
+    changes: Vec<TimedChange>,
     listener: UnixListener,
     counters: Arc<Counters>,
     stop: Arc<AtomicBool>,
@@ -103,7 +105,13 @@ pub fn raise(options: &UpOptions) -> Result<Option<Raised>, Error> {
 fn full_names(name: &str, plan: &Plan) -> Result<Vec<String>, Refusal> {
     let mut full: Vec<String> = Vec::new();
     for host in &plan.hosts {
-        let one = format!("{name}-{}", name::plain(&host.name));
+        let plain = name::plain(&host.name);
+        if plain.is_empty() {
+            let found = format!("`{}`, which has no letter or digit of ASCII", host.name);
+            let allowed = "a name that files can have: `ip netns` shows a host by it";
+            return Err(Refusal::new(format!("host/{}", host.name), found, allowed));
+        }
+        let one = format!("{name}-{plain}");
         if full.contains(&one) {
             let found = format!("`{}`", host.name);
             let allowed = format!("hosts that differ by letters and digits: two would be `{one}`");
@@ -180,6 +188,11 @@ fn build(options: &UpOptions, name: &str, full_names: &[String]) -> Result<Optio
         links: record::links(plan, ends),
     };
     let mut notes = Vec::new();
+    if options.name.is_none() && name::is_cut(&options.plan.name) {
+        notes.push(format!(
+            "the scenario's name is too long for a topology, which is called {name}"
+        ));
+    }
     let mounts = files_of_hosts(&folder, &mut record.hosts, &mut notes)?;
     if is_machines_root {
         put_names(world.state(), &mut record.hosts, &namespaces, &mut notes);
@@ -194,6 +207,7 @@ fn build(options: &UpOptions, name: &str, full_names: &[String]) -> Result<Optio
         record,
         notes,
         since: Instant::now(),
+        changes: plan.changes.clone(),
         listener,
         counters,
         stop,
@@ -290,12 +304,14 @@ fn put_names(
     namespaces: &[Namespace],
     notes: &mut Vec<String>,
 ) {
+    let mut without: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for (host, namespace) in hosts.iter_mut().zip(namespaces) {
         let name = &host.full_name;
         let put = || -> io::Result<()> {
             // What another has put there is not ours to remove.
             if fs::symlink_metadata(Path::new(NAMED_NAMESPACES).join(name)).is_ok() {
-                return Err(io::ErrorKind::AlreadyExists.into());
+                let why = "another namespace has the name";
+                return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
             }
             let undo = Undo::NamespaceName(name.clone());
             state.record(&undo).map_err(io::Error::other)?;
@@ -303,12 +319,13 @@ fn put_names(
         };
         match put() {
             Ok(()) => host.named = true,
-            Err(error) => {
-                notes.push(format!("`ip netns` does not show {name}: {error}"));
-                break;
-            }
+            Err(error) => without.entry(error.to_string()).or_default().push(name),
         }
     }
+    let note = |(why, names): (String, Vec<&str>)| {
+        format!("`ip netns` does not show {}: {why}", names.join(", "))
+    };
+    notes.extend(without.into_iter().map(note));
 }
 
 /// Starts the thread that drives the elements.
@@ -365,7 +382,10 @@ impl Raised {
         };
         let built = (&self.record.hosts[..], &self.record.links[..]);
         let up_s = self.since.elapsed().as_secs_f64();
-        figures::read(built, &self.namespaces, (&self.counters, world), up_s)
+        Figures {
+            changes: figures::made(&self.changes, up_s),
+            ..figures::read(built, &self.namespaces, (&self.counters, world), up_s)
+        }
     }
 
     /// Holds it, and sends its figures to clients of its socket, until a signal asks it to end or

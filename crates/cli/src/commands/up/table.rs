@@ -4,8 +4,8 @@ use std::fmt::Write;
 use std::fs;
 
 use narrows::up::{
-    Condition, ElementFigures, ElementRecord, Figures, Found, HostRecord, LinkFigures, LinkRecord,
-    Record, WayFigures,
+    ChangeMade, Condition, ElementFigures, ElementRecord, Figures, Found, HostRecord, LinkFigures,
+    LinkRecord, Record, WayFigures,
 };
 
 /// How it was built.
@@ -13,7 +13,7 @@ pub fn built(record: &Record) -> String {
     let mut text = format!("{} is up: {}\n\n", record.name, record.scenario);
     hosts(&mut text, record, None);
     for link in &record.links {
-        of_link(&mut text, link, None);
+        of_link(&mut text, link, None, &[]);
     }
     if let Some(host) = record.hosts.first() {
         let name = &host.full_name;
@@ -59,7 +59,13 @@ pub fn status(found: &Found) -> String {
     };
     hosts(&mut text, record, figures);
     for (i, link) in record.links.iter().enumerate() {
-        of_link(&mut text, link, figures.and_then(|f| f.links.get(i)));
+        let changes = figures.map_or(&[][..], |f| &f.changes);
+        of_link(
+            &mut text,
+            link,
+            figures.and_then(|f| f.links.get(i)),
+            changes,
+        );
     }
     text
 }
@@ -109,7 +115,12 @@ fn programs(pids: &[i32]) -> String {
     pids.iter().map(name).collect::<Vec<_>>().join(", ")
 }
 
-fn of_link(text: &mut String, link: &LinkRecord, figures: Option<&LinkFigures>) {
+fn of_link(
+    text: &mut String,
+    link: &LinkRecord,
+    figures: Option<&LinkFigures>,
+    changes: &[ChangeMade],
+) {
     let [first, second] = &link.ends;
     let kernel = if link.kernel { ", by the kernel" } else { "" };
     let drops = figures.map_or(0, |f| f.drops);
@@ -133,8 +144,9 @@ fn of_link(text: &mut String, link: &LinkRecord, figures: Option<&LinkFigures>) 
                 passed.and_then(|p| p.elements.iter().find(|e| e.name == element.name));
             let _ = writeln!(
                 text,
-                "    {}{}",
+                "    {}{}{}",
                 words(element),
+                changed(element, changes),
                 of_element.map_or_else(String::new, did)
             );
         }
@@ -147,6 +159,13 @@ fn words(element: &ElementRecord) -> String {
         Some(name) if !element.words.starts_with(name) => format!("{name}: {}", element.words),
         _ => element.words.clone(),
     }
+}
+
+/// What has been changed of an element since it was built.
+fn changed(element: &ElementRecord, changes: &[ChangeMade]) -> String {
+    let of_element = changes.iter().filter(|c| c.element == element.name);
+    let said = of_element.map(|c| format!(", since {:.1} s {}", c.at_s, c.words));
+    said.collect()
 }
 
 fn of_way(way: &WayFigures) -> String {
