@@ -140,7 +140,8 @@ fn a_users_shell_reaches_the_outside_by_pasta() {
 #[test]
 fn a_users_shell_without_a_way_out_says_so_and_runs() {
     let script = format!(
-        "{TUN}; mkdir bin; ln -s $(command -v sh) bin/sh; export PATH=$PWD/bin; \
+        "{TUN}; mkdir bin; ln -s $(command -v sh) bin/sh; mkdir -m 700 shut; \
+         export PATH=$PWD/shut:$PWD/bin; \
          exec /usr/bin/$NOBODY ./narrows shell --link 'netem delay 5ms' -- sh -c 'echo here; exit 7'"
     );
     let Some((_stage, output)) = run("a user's closed shell", &script) else {

@@ -5,12 +5,13 @@
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use narrows_linux::LinuxError;
-use narrows_linux::machine::USER_NAT_PROGRAMS;
+use narrows_linux::machine::{USER_NAT_PROGRAMS, find_program};
 use narrows_linux::system_calls::end_with_this_process;
 use narrows_linux::{Namespace, Route};
 
@@ -57,8 +58,8 @@ impl Kind {
 
     /// The program with its arguments, for the namespace that its standard
     /// input is.
-    fn command(self, subnet: Subnet) -> Command {
-        let mut command = Command::new(self.name());
+    fn command(self, program: &Path, subnet: Subnet) -> Command {
+        let mut command = Command::new(program);
         match self {
             Self::Slirp4netns => {
                 command
@@ -111,12 +112,16 @@ impl UserNat {
     }
 
     fn start_one(kind: Kind, outside: &Namespace, subnet: Subnet) -> io::Result<Self> {
+        // What is searched for by execvp(3) is not found in a PATH with a folder that may not be
+        // read, but denied.
+        let program = find_program(kind.name())
+            .map_err(|e| io::Error::new(io::ErrorKind::NotFound, e.to_string()))?;
         // A namespace without a name is handed over as an open file: the
         // program, with fewer rights, may not look for it among this process's.
         let namespace = outside.descriptor().try_clone_to_owned()?;
         let (ours, its) = UnixStream::pair()?;
         let child = kind
-            .command(subnet)
+            .command(&program, subnet)
             .stdin(namespace)
             .stdout(Stdio::piped())
             .stderr(OwnedFd::from(its))
