@@ -107,6 +107,15 @@ pub struct Lost {
     pub why: String,
 }
 
+/// An MTU. A zero before it is octal for some readers of YAML, and for others not.
+fn mtu(text: &str) -> Option<u32> {
+    let number = text.parse().ok().filter(|n| (128..=65_535).contains(n));
+    number.filter(|_| !text.starts_with('0'))
+}
+
+/// What [`mtu`] takes.
+const MTU: &str = "a whole number from 128 to 65535, without a zero before it";
+
 fn lost(what: impl Into<String>, why: impl Into<String>) -> Lost {
     Lost {
         what: what.into(),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use narrows_descriptors as descriptors;
 pub use narrows_descriptors::{Flat, Format, Imported, Lost, Target, Written};
-use narrows_scenario::{Loaded, Plan, Refusal, load};
+use narrows_scenario::{LONGEST_FILE, Loaded, Plan, Refusal, load};
 
 /// Reads the descriptor at `path`; without a format it is guessed. Files that it names are read
 /// below its own folder alone.
@@ -64,7 +64,8 @@ fn imported(path: &Path, text: &str, format: Option<Format>) -> Result<Imported,
 pub struct Exported {
     /// The file.
     pub written: Written,
-    /// What a descriptor that was read has, and no scenario can have, a sentence each.
+    /// What a descriptor that was read has, and no scenario can have, and what else to know, a
+    /// sentence each.
     pub notes: Vec<String>,
 }
 
@@ -86,7 +87,11 @@ pub fn export(name: &str, sets: &[String], target: Target) -> Result<Exported, R
         for set in sets {
             draft.set(set)?;
         }
-        return Ok(alone(written(&draft.check_topology()?, target)));
+        let written = written(&draft.check_topology()?, target);
+        return Ok(Exported {
+            notes: not_read_again(&written, target).into_iter().collect(),
+            written,
+        });
     };
     no_sets(sets)?;
     let osm = target == Target::Osm;
@@ -94,9 +99,21 @@ pub fn export(name: &str, sets: &[String], target: Target) -> Result<Exported, R
         return of_services(name, text, osm).map(alone);
     }
     let imported = imported(Path::new(name), text, Some(format))?;
-    Ok(Exported {
-        written: written(&imported.plan, target),
-        notes: imported.notes,
+    let written = written(&imported.plan, target);
+    let mut notes = imported.notes;
+    notes.extend(not_read_again(&written, target));
+    Ok(Exported { written, notes })
+}
+
+/// That a file which `import` reads otherwise is too long for that.
+fn not_read_again(written: &Written, target: Target) -> Option<String> {
+    let is_read = matches!(target, Target::Containerlab | Target::Nemo);
+    let length = written.text.len();
+    (is_read && length > LONGEST_FILE).then(|| {
+        format!(
+            "the file has {length} bytes: `narrows import` reads files of at most {LONGEST_FILE} \
+             bytes, and not this one"
+        )
     })
 }
 
@@ -133,7 +150,36 @@ fn of_services(name: &str, text: &str, osm: bool) -> Result<Written, Refusal> {
 
 fn text(loaded: &Loaded) -> Result<&str, Refusal> {
     std::str::from_utf8(&loaded.bytes).map_err(|error| {
-        let found = format!("no UTF-8 from byte {} on", error.valid_up_to() + 1);
-        Refusal::new(loaded.name.as_str(), found, "a text in UTF-8")
+        let good = error.valid_up_to();
+        let text = std::str::from_utf8(&loaded.bytes[..good]).unwrap_or("");
+        let found = format!("the byte 0x{:02x}", loaded.bytes[good]);
+        let (name, allowed) = (loaded.name.as_str(), "a text in UTF-8");
+        let refusal = Refusal::in_text((name, text), good..good, "file", found, allowed);
+        match loaded.bytes[..] {
+            [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => refusal.with_help(format!(
+                "`iconv -f UTF-16 -t UTF-8 {name}` makes one of UTF-16"
+            )),
+            _ => refusal,
+        }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_import_does_not_read_again_is_named() {
+        let written = |length| Written {
+            text: " ".repeat(length),
+            lost: Vec::new(),
+        };
+        let (longest, longer) = (written(LONGEST_FILE), written(LONGEST_FILE + 1));
+        for target in [Target::Containerlab, Target::Nemo] {
+            assert_eq!(not_read_again(&longest, target), None);
+            let note = not_read_again(&longer, target);
+            assert!(note.is_some_and(|note| note.contains("narrows import")));
+        }
+        assert_eq!(not_read_again(&longer, Target::Shell), None);
+    }
 }

@@ -89,4 +89,5 @@ pub use refusal::{Refusal, nearest};
 pub use rules::{BoxRules, RulesFrom};
 pub use source::is_obeyed;
 pub use transport::{QuicOptions, SpinUse, TcpOptions, Transport};
+pub use tree::LONGEST_FILE;
 pub use vocabulary::{KeyWord, TableWord, Vocabulary, Word, WordParameter, vocabulary};

@@ -10,7 +10,7 @@ use crate::source::Spot;
 /// The longest file that is read. A scenario is a page or two; a campaign
 /// generates its cells. The bound keeps a mistaken file name (a capture, a
 /// core dump) from costing time and memory.
-pub(crate) const LONGEST_FILE: usize = 1 << 20;
+pub const LONGEST_FILE: usize = 1 << 20;
 
 /// A value and where it was written.
 #[derive(Clone, Debug)]
@@ -288,7 +288,14 @@ pub(crate) fn read(name: &str, bytes: &[u8]) -> Result<Node, Refusal> {
             "" => "the end of the line".to_owned(),
             part => format!("`{}`", clipped(part)),
         };
-        Refusal::at(&spot, "TOML", found, "valid TOML").with_help(e.message().to_owned())
+        let help = match name.rsplit('.').next() {
+            Some("yml" | "yaml" | "nemo") => format!(
+                "`narrows import {name}` makes a scenario of a topology of containerlab or of \
+                 intents of NEMO"
+            ),
+            _ => e.message().to_owned(),
+        };
+        Refusal::at(&spot, "TOML", found, "valid TOML").with_help(help)
     })?;
     Ok(Node {
         value: Value::Table(table(tree.into_inner(), &|span| spot.at(span))),

@@ -123,10 +123,23 @@ fn what_cannot_be_read_is_refused_where_it_stands() {
     write("b.nemo", "CREATE Node x Type y;\n");
     write("c.txt", "hello\n");
     write("d.toml", "version = 1\n");
+    write("x.clab.yml", "topology:\n  nodes: {}\n");
+    write("x.nemo", "CREATE Node x Type y;\n");
+    let bytes = |name: &str, bytes: &[u8]| fs::write(at.path().join(name), bytes).expect("a file");
+    bytes("latin1.yml", b"topology:\n  x: \xe9\n");
+    bytes("utf16.yml", b"\xff\xfet\0o\0");
     for (arguments, place, named) in [
         (&["import", "a.yml"][..], "a.yml:3:16", "nokia_srlinux"),
         (&["import", "b.nemo"], "b.nemo:1:20", "unknown model `y`"),
         (&["import", "c.txt"], "c.txt:1:1", "containerlab"),
+        (&["import", "latin1.yml"], "latin1.yml:2:6", "0xe9"),
+        (&["import", "utf16.yml"], "utf16.yml:1:1", "iconv"),
+        (
+            &["run", "x.clab.yml"],
+            "x.clab.yml:1:",
+            "`narrows import x.clab.yml`",
+        ),
+        (&["run", "x.nemo"], "x.nemo:1:", "`narrows import x.nemo`"),
         (&["import", "none.yml"], "", "which is no file"),
         (&["import", "lone-prague"], "", "which is no file"),
         (

@@ -257,7 +257,8 @@ pub(super) fn variable(text: &str) -> Option<&str> {
 }
 
 /// The elements of a direction: a list of them, or one text with a line or a `;` between two.
-/// Each may have a name before it. With them, the bytes in which they stand.
+/// Each may have a name before it; a last `;` and empty lines are nothing. With them, the bytes in
+/// which they stand.
 ///
 /// # Errors
 /// If they are something else.
@@ -266,19 +267,23 @@ pub(super) fn elements(
     key: &str,
     node: &Node,
 ) -> Result<(Vec<String>, Range<usize>), Refusal> {
-    let given = match &node.value {
+    let given: Vec<&Node> = match &node.value {
         Value::List(list) => list.iter().collect(),
         _ => vec![node],
     };
     let start = source.word(node.at).start;
     let mut end = source.word(node.at).end;
     let mut all = Vec::new();
-    for item in given {
+    for item in &given {
         let words = text(source, key, item)?;
         let parts: Vec<&str> = match (&node.value, words.text.contains('\n')) {
-            (Value::List(_), _) => vec![&words.text],
-            (_, true) => words.text.lines().collect(),
-            (_, false) => words.text.split(';').collect(),
+            (Value::List(_), _) => vec![words.text.trim()],
+            (_, true) => words.text.lines().map(str::trim).collect(),
+            (_, false) => {
+                let text = words.text.trim();
+                let text = text.strip_suffix(';').unwrap_or(text);
+                text.split(';').map(str::trim).collect()
+            }
         };
         let lines = source.lines_of(&words.text, words.at.start);
         end = end.max(words.at.end);
@@ -286,7 +291,13 @@ pub(super) fn elements(
             let line = source.text[*last..].lines().next().unwrap_or("");
             end = end.max(last + line.len());
         }
-        let parts = parts.into_iter().map(str::trim);
+        let is_block = words.text.contains('\n');
+        let is_nothing = given.len() == 1 && words.text.trim().is_empty();
+        if parts.contains(&"") && !is_block && !is_nothing {
+            let allowed = "elements, with one `;` between two";
+            return Err(source.refuse(words.at, key, "an empty element", allowed));
+        }
+        let parts = parts.into_iter();
         all.extend(parts.filter(|part| !part.is_empty()).map(str::to_owned));
     }
     Ok((all, start..end))

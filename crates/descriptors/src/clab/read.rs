@@ -320,12 +320,11 @@ impl Reader<'_, '_> {
             ..Link::default()
         };
         if let Some(mtu) = fields.text(source, "mtu")? {
-            let number = mtu.text.parse().ok().filter(|n| (128..=65_535).contains(n));
-            if number.is_none() {
-                let (key, allowed) = (fields.full("mtu"), "a whole number from 128 to 65535");
-                return Err(source.refuse(mtu.at, key, quoted(&mtu.text), allowed));
+            link.mtu = crate::mtu(&mtu.text);
+            if link.mtu.is_none() {
+                let (key, found) = (fields.full("mtu"), quoted(&mtu.text));
+                return Err(source.refuse(mtu.at, key, found, crate::MTU));
             }
-            link.mtu = number;
         }
         let mut said = false;
         let mut before = std::collections::BTreeSet::new();

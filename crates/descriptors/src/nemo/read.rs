@@ -249,6 +249,11 @@ impl Reader<'_, '_> {
                 let Some((at, values)) = properties.get(key) else {
                     continue;
                 };
+                let is_empty = |value: &&Text| value.text.trim().is_empty();
+                if let Some(empty) = values.iter().find(is_empty).filter(|_| values.len() > 1) {
+                    let (at, allowed) = (empty.at.clone(), "elements, with a comma between two");
+                    return Err(source.refuse(at, key, "an empty element", allowed));
+                }
                 let values = values.iter().map(|value| value.text.clone());
                 let values: Vec<_> = values.filter(|words| !words.trim().is_empty()).collect();
                 let span = at.start..properties_end(properties, key);
@@ -262,10 +267,8 @@ impl Reader<'_, '_> {
                 }
             }
             if let Some(mtu) = one(source, properties, "mtu")? {
-                let number: Option<u32> = mtu.text.parse().ok();
-                let Some(number) = number.filter(|n| (128..=65_535).contains(n)) else {
-                    let allowed = "a whole number from 128 to 65535";
-                    return Err(source.refuse(mtu.at, "mtu", quoted(&mtu.text), allowed));
+                let Some(number) = crate::mtu(&mtu.text) else {
+                    return Err(source.refuse(mtu.at, "mtu", quoted(&mtu.text), crate::MTU));
                 };
                 link.mtu = Some(link.mtu.map_or(number, |other| other.min(number)));
             }

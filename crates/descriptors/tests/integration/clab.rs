@@ -285,6 +285,21 @@ fn what_is_refused_is_refused_where_it_stands() {
         (with("{image: x}", ""), "lab:5:5", "`kind: linux`"),
         (with(LINUX, "      mtu: 12\n"), "lab:8:12", "128 to 65535"),
         (
+            with(LINUX, "      mtu: 02570\n"),
+            "lab:8:12",
+            "without a zero",
+        ),
+        (
+            with(LINUX, "      vars: {narrows/up: \"rate 5Mbit; ; ;\"}\n"),
+            "lab:8:26",
+            "an empty element",
+        ),
+        (
+            with(LINUX, "      vars: {narrows/up: [\"rate 5Mbit\", \"\"]}\n"),
+            "lab:8:41",
+            "an empty element",
+        ),
+        (
             with(LINUX, "    - endpoints: [\"a:eth2\"]\n"),
             "lab:8:18",
             "two endpoints",

@@ -360,6 +360,16 @@ duration = \"5s\"
             "dellay",
         ),
         (
+            of("\"rate 5Mbit\", \" \"", probe),
+            "lab:3:78",
+            "an empty element",
+        ),
+        (
+            of("\"rate 5Mbit\", mtu: 02570", probe),
+            "lab:3:83",
+            "without a zero",
+        ),
+        (
             of(
                 "\"netem delay 1ms\"",
                 "[[probe]]\nname = \"p\"\nfrom = \"a\"\nto = \"zz\"\n",
