@@ -1,6 +1,7 @@
-//! Rights that a program which serves others gives up.
+//! Rights that a program which serves others gives up, and descriptors that it may have.
 
 use nix::sys::prctl::set_no_new_privs;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::unistd::{User, geteuid, setgroups, setresgid, setresuid};
 
 use narrows_results::Error;
@@ -45,4 +46,29 @@ pub(crate) fn give_up(user: Option<&str>) -> Result<(), Error> {
     })?;
     let failed = |e| Error::Engine(format!("the process cannot become {name}: {e}"));
     become_user(&found).map_err(failed)
+}
+
+/// Raises the number of descriptors as far as the process may; how many that are.
+pub(crate) fn all_descriptors() -> u64 {
+    match getrlimit(Resource::RLIMIT_NOFILE) {
+        Ok((now, most)) if setrlimit(Resource::RLIMIT_NOFILE, most, most).is_err() => now,
+        Ok((_, most)) => most,
+        // As POSIX guarantees (_POSIX_OPEN_MAX).
+        Err(_) => 20,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descriptors_are_raised_as_far_as_the_process_may() {
+        let limits = || getrlimit(Resource::RLIMIT_NOFILE).expect("limits");
+        let (_, most) = limits();
+        // One less disturbs no test beside this one.
+        setrlimit(Resource::RLIMIT_NOFILE, most - 1, most).expect("less is allowed");
+        assert_eq!(all_descriptors(), most);
+        assert_eq!(limits(), (most, most));
+    }
 }

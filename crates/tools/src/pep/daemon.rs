@@ -29,6 +29,7 @@ use super::service;
 use super::sockets::OsSockets;
 use super::status::{Share, Status, StatusSocket};
 use super::worker::{FREE, Worker, epoll};
+use crate::rights;
 
 /// How old metrics are at most, and what is known of the kernel's buffers while there are tunnels.
 const METRICS: Duration = Duration::from_secs(1);
@@ -129,8 +130,7 @@ impl Daemon {
             .map(|path| StatusSocket::open(path, user.as_ref()))
             .transpose()?;
         let threads = config.threads();
-        let most_tunnels =
-            most_tunnels(service::all_descriptors(), threads, config.listeners.len());
+        let most_tunnels = most_tunnels(rights::all_descriptors(), threads, config.listeners.len());
         // The key lasts as long as the process.
         let key = random_bytes().map_err(PepError::setup("read /dev/urandom"))?;
         let cookies = Cookies::new(key);

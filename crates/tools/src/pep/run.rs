@@ -31,9 +31,9 @@ use super::error::PepError;
 use super::leg::plain;
 use super::preload::Preload;
 use super::server::Server;
-use super::service;
 use super::sockets::OsSockets;
 use crate::foreground::{CommandError, Program, Signals, exit_code};
+use crate::rights;
 
 /// The token of what ends the thread.
 const STOP: u64 = u64::MAX;
@@ -280,7 +280,7 @@ impl Forwarder {
         let (stop, stopped) = UnixStream::pair().map_err(PepError::setup("make a pipe"))?;
         let counters = Arc::<Mutex<Counters>>::default();
         let shown = Arc::clone(&counters);
-        service::all_descriptors();
+        rights::all_descriptors();
         let addresses = listeners.iter().map(TcpListener::local_addr);
         let addresses = addresses.collect::<Result<Vec<_>, _>>();
         let addresses = addresses.map_err(PepError::setup("listen on loopback"))?;

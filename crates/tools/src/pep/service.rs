@@ -8,7 +8,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 use narrows_units::Duration;
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::unistd::User;
 
 use super::error::PepError;
@@ -32,16 +31,6 @@ pub(super) fn become_user(user: &User) -> Result<(), PepError> {
         user: user.name.clone(),
         reason: reason.into(),
     })
-}
-
-/// Raises the number of descriptors as far as the process may; how many that are.
-pub(super) fn all_descriptors() -> u64 {
-    match getrlimit(Resource::RLIMIT_NOFILE) {
-        Ok((now, most)) if setrlimit(Resource::RLIMIT_NOFILE, most, most).is_err() => now,
-        Ok((_, most)) => most,
-        // As POSIX guarantees (_POSIX_OPEN_MAX).
-        Err(_) => 20,
-    }
 }
 
 /// How often the service manager is to hear `WATCHDOG=1`, if it wants that of this process: twice
@@ -69,20 +58,5 @@ pub(super) fn notify(state: &str) {
     };
     if let Err(error) = send() {
         tracing::warn!("{state:?} could not be sent to the service manager: {error}");
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn descriptors_are_raised_as_far_as_the_process_may() {
-        let limits = || getrlimit(Resource::RLIMIT_NOFILE).expect("limits");
-        let (_, most) = limits();
-        // One less disturbs no test beside this one.
-        setrlimit(Resource::RLIMIT_NOFILE, most - 1, most).expect("less is allowed");
-        assert_eq!(all_descriptors(), most);
-        assert_eq!(limits(), (most, most));
     }
 }

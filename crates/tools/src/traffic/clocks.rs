@@ -63,13 +63,13 @@ impl Clocks {
         self.first.within_ns.max(self.last.within_ns)
     }
 
-    /// The drift, in parts of a million.
-    pub(super) fn drift_ppm(&self) -> f64 {
-        let span = self.last.at_ns.saturating_sub(self.first.at_ns) as f64;
-        match span > 0.0 {
-            true => (self.last.ns - self.first.ns) as f64 / span * 1e6,
-            false => 0.0,
-        }
+    /// The drift, in parts of a million; `None` where it is within what the two comparisons may be
+    /// wrong by.
+    pub(super) fn drift_ppm(&self) -> Option<f64> {
+        let span = self.last.at_ns.saturating_sub(self.first.at_ns);
+        let change = i128::from(self.last.ns) - i128::from(self.first.ns);
+        let wrong = u128::from(self.first.within_ns) + u128::from(self.last.within_ns);
+        (span > 0 && change.unsigned_abs() > wrong).then(|| change as f64 / span as f64 * 1e6)
     }
 }
 
@@ -119,11 +119,17 @@ mod tests {
         };
         assert_eq!(clocks.at(500_000_000), 26_000);
         assert_eq!((clocks.at(0), clocks.at(2_000_000_000)), (1_000, 51_000));
-        assert!((clocks.drift_ppm() - 50.0).abs() < 1e-9);
+        assert_eq!(clocks.drift_ppm(), Some(50.0));
         let still = Clocks {
             first: of(5, 7),
             last: of(5, 9),
         };
-        assert_eq!((still.at(9), still.drift_ppm()), (7, 0.0));
+        assert_eq!((still.at(9), still.drift_ppm()), (7, None));
+        // Of 20 ns of which any may be an error.
+        let noise = Clocks {
+            first: of(0, 1_000),
+            last: of(10_000, 1_020),
+        };
+        assert_eq!(noise.drift_ppm(), None);
     }
 }

@@ -17,6 +17,9 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 /// How long the end of a connection is waited for, so that what was said last arrives.
 const FAREWELL: Duration = Duration::from_millis(300);
 
+/// Blocks that are read in a row, before what is in them is taken and sockets have their turn.
+const TURN: usize = 16;
+
 /// A control connection.
 #[derive(Debug)]
 pub(super) struct Control {
@@ -69,8 +72,10 @@ impl Control {
         stream.write_all(&ours)?;
         stream.write_all(&token.prove(Side::Client, &nonces))?;
         let mut proof = [0; PROOF];
-        read_until(&mut stream, &mut proof, until)
-            .map_err(|_| wrong("it does not take the token"))?;
+        read_until(&mut stream, &mut proof, until).map_err(|e| match e.kind() {
+            io::ErrorKind::TimedOut => e,
+            _ => wrong("it does not take the token"),
+        })?;
         if !token.accepts(Side::Server, &nonces, &proof) {
             return Err(wrong("it has another token"));
         }
@@ -115,18 +120,19 @@ impl Control {
             }
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Err(io::ErrorKind::TimedOut.into());
+                return Err(io::ErrorKind::TimedOut.into()).map_err(in_words);
             }
             self.stream.set_nonblocking(false)?;
             self.stream.set_read_timeout(Some(left))?;
-            self.fill()?;
+            self.fill().map_err(in_words)?;
         }
     }
 
-    /// Reads what is there, without waiting; whether the connection is still open.
+    /// Reads what is there, as much as is read in a row, without waiting; whether the connection is
+    /// still open.
     pub(super) fn look(&mut self) -> io::Result<bool> {
         self.stream.set_nonblocking(true)?;
-        loop {
+        for _ in 0..TURN {
             match self.fill() {
                 Ok(()) => {}
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(true),
@@ -135,6 +141,7 @@ impl Control {
                 Err(_) => return Ok(false),
             }
         }
+        Ok(true)
     }
 
     /// The next line that was read whole.
@@ -165,8 +172,26 @@ impl Control {
     }
 }
 
+/// What a socket says of a peer that does not answer, in words: a time that is over is `EAGAIN`.
+fn in_words(error: io::Error) -> io::Error {
+    let words = match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "it did not answer in time",
+        io::ErrorKind::UnexpectedEof => "it closed the connection",
+        _ => return error,
+    };
+    let kind = match error.kind() {
+        io::ErrorKind::WouldBlock => io::ErrorKind::TimedOut,
+        kind => kind,
+    };
+    io::Error::new(kind, words)
+}
+
 /// Fills `room` until a time: a peer that sends a byte now and then gains nothing by it.
-fn read_until(stream: &mut TcpStream, mut room: &mut [u8], until: Instant) -> io::Result<()> {
+fn read_until(stream: &mut TcpStream, room: &mut [u8], until: Instant) -> io::Result<()> {
+    fill_until(stream, room, until).map_err(in_words)
+}
+
+fn fill_until(stream: &mut TcpStream, mut room: &mut [u8], until: Instant) -> io::Result<()> {
     while !room.is_empty() {
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {

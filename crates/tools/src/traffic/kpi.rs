@@ -1,7 +1,8 @@
-//! What was measured of a mix, and the formats in which it is written: trafic's columns as CSV, its
-//! points as InfluxDB's line protocol, a table.
+//! What was measured of a mix, and a table of it.
 
-use std::fmt::{self, Write};
+mod rows;
+
+use std::fmt;
 
 use serde::Serialize;
 
@@ -25,8 +26,8 @@ pub struct DatagramRow {
     pub jitter_ms: f64,
     /// Datagrams that were sent, by their numbers.
     pub packets: u64,
-    /// Of these, those that did not arrive.
-    pub lost: u64,
+    /// Of these, those that did not arrive; `None` where no number shows that any was sent.
+    pub lost: Option<u64>,
     /// The mean one-way delay, in milliseconds; `None` if nothing arrived, or the clocks could not
     /// be compared.
     pub delay_ms: Option<f64>,
@@ -36,8 +37,9 @@ pub struct DatagramRow {
     pub delay_within_ms: Option<f64>,
 }
 
-/// A connection in an interval, as its sender has it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// A connection in an interval, as its sender has it. What a sender that is gone did not report has
+/// the bytes that were received alone.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct StreamRow {
     /// When the interval began, in seconds of Unix time.
     pub at_s: f64,
@@ -48,17 +50,17 @@ pub struct StreamRow {
     /// The traffic class.
     pub tos: u8,
     /// Path MTU, in bytes.
-    pub pmtu: u32,
+    pub pmtu: Option<u32>,
     /// Bytes written.
     pub bytes: u64,
     /// Segments sent again.
-    pub retransmissions: u32,
+    pub retransmissions: Option<u32>,
     /// The congestion window, in bytes.
-    pub cwnd: u64,
+    pub cwnd: Option<u64>,
     /// The smoothed round trip, in milliseconds.
-    pub rtt_ms: f64,
+    pub rtt_ms: Option<f64>,
     /// Its mean deviation.
-    pub rttvar_ms: f64,
+    pub rttvar_ms: Option<f64>,
 }
 
 /// Figures of something that was measured many times.
@@ -109,18 +111,25 @@ pub struct SetFigures {
     pub transfers: u64,
     /// Those of which all arrived.
     pub complete: u64,
-    /// Those that broke off, or were not opened.
+    /// Those that broke off, were not complete when the run ended, or were not opened.
     pub failed: u64,
+    /// Why the first of these failed.
+    pub failed_why: Option<String>,
     /// Bytes of payload that were to be sent; `None` where the path decides.
     pub due_bytes: Option<u64>,
-    /// Bytes that the server sent.
-    pub sent_bytes: u64,
+    /// Bytes that the server sent; `None` if it did not say how many.
+    pub sent_bytes: Option<u64>,
     /// Bytes that arrived.
     pub received_bytes: u64,
-    /// Datagrams that the server sent.
-    pub packets: u64,
-    /// Datagrams that did not arrive.
-    pub lost: u64,
+    /// Their time: from when the first transfer was due to when the last was over, which is when its
+    /// last byte was received, or, of one that sends for a time, when that time was over.
+    pub seconds: f64,
+    /// Datagrams that the server sent; `None` if it did not say how many.
+    pub packets: Option<u64>,
+    /// Datagrams that arrived.
+    pub packets_received: u64,
+    /// Datagrams that did not arrive; `None` if it is not known how many were sent.
+    pub lost: Option<u64>,
     /// From when an object was due to its last byte, in milliseconds.
     pub completion_ms: Option<Measured>,
     /// One-way delay, in milliseconds.
@@ -143,28 +152,30 @@ pub struct TrafficResult {
     pub server: String,
     /// When it began, in seconds of Unix time.
     pub began_s: f64,
-    /// How long it ran.
+    /// From its beginning to when the last flow was over.
     pub seconds: f64,
     /// Whether it ran to its end.
     pub whole: bool,
     /// Why not.
     pub why: Option<String>,
-    /// The server's clock less ours, in milliseconds; `None` if they could not be compared.
+    /// The server's clock less ours, in milliseconds; `None` if they could not be compared. Each
+    /// begins when its program does, so that only its change says something.
     pub clocks_apart_ms: Option<f64>,
     /// By how much that, and each one-way delay, may be wrong.
     pub clocks_within_ms: Option<f64>,
-    /// How fast they drifted apart.
+    /// How fast they drifted apart; `None` where that is within what the comparison may be wrong by.
     pub clocks_drift_ppm: Option<f64>,
     /// The most by which a transfer was opened after it was due.
     pub opened_late_ms: f64,
-    /// The most by which a datagram left after it was due.
-    pub sent_late_ms: f64,
+    /// The most by which a datagram left after it was due; `None`, as of the three that follow, if
+    /// the server did not say.
+    pub sent_late_ms: Option<f64>,
     /// Datagrams that left more than a millisecond late.
-    pub sent_late: u64,
+    pub sent_late: Option<u64>,
     /// Datagrams that the server sent.
-    pub datagrams_sent: u64,
+    pub datagrams_sent: Option<u64>,
     /// Datagrams that the server's host did not take.
-    pub refused_by_host: u64,
+    pub refused_by_host: Option<u64>,
     /// Transfers that were not due any more when it ended, or not reached.
     pub not_begun: u64,
     /// What became of the flows.
@@ -175,161 +186,23 @@ pub struct TrafficResult {
     pub streams: Vec<StreamRow>,
 }
 
-/// What the columns of datagrams are called: trafic's, then ours.
-const UDP_COLUMNS: &str = "Timestamp,FlowID,FlowType,ToS,Bytes,BitsPerSecond,Jitterms,Packets,\
-                           LostPackets,LostPercent,OneWayDelayms,OneWayDelayMaxms,\
-                           OneWayDelayWithinms";
-
-/// The same of connections.
-const TCP_COLUMNS: &str = "Timestamp,FlowID,FlowType,ToS,PMTU,Bytes,BitsPerSecond,\
-                           Retransmissions,SenderCWND,RTTms,RTTvar";
-
-fn share(lost: u64, packets: u64) -> f64 {
-    match packets {
-        0 => 0.0,
-        packets => 100.0 * lost as f64 / packets as f64,
-    }
+/// The share that is lost, in percent; `None` of none.
+fn share(lost: u64, packets: u64) -> Option<f64> {
+    (packets > 0).then(|| 100.0 * lost as f64 / packets as f64)
 }
 
 fn per_second(bytes: u64, span_s: f64) -> f64 {
     bytes as f64 * 8.0 / span_s.max(1e-9)
 }
 
-/// A field of CSV (RFC 4180).
-fn csv(field: &str) -> String {
-    match field.contains([',', '"', '\n', '\r']) {
-        true => format!("\"{}\"", field.replace('"', "\"\"")),
-        false => field.to_owned(),
-    }
-}
-
-/// A tag's value or a measurement of InfluxDB's line protocol, which has no place for line ends.
-fn tag(text: &str, equals: bool) -> String {
-    let mut escaped = String::new();
-    for c in text.chars() {
-        match c {
-            '\n' | '\r' => escaped.push('_'),
-            ',' | ' ' => escaped.extend(['\\', c]),
-            '=' if equals => escaped.extend(['\\', c]),
-            c => escaped.push(c),
-        }
-    }
-    // A backslash at the end would take the character after it.
-    match escaped.ends_with('\\') {
-        true => escaped + "_",
-        false => escaped,
-    }
-}
-
-fn maybe(value: Option<f64>) -> String {
-    value.map_or_else(String::new, |value| format!("{value:.6}"))
-}
-
 impl TrafficResult {
-    /// The intervals of datagrams as CSV.
-    pub fn udp_csv(&self) -> String {
-        let mut text = format!("{UDP_COLUMNS}\n");
-        for row in &self.datagrams {
-            let _ = writeln!(
-                text,
-                "{:.6},{},udp,0x{:02x},{},{:.6},{:.6},{},{},{:.6},{},{},{}",
-                row.at_s,
-                csv(&row.flow),
-                row.tos,
-                row.bytes,
-                per_second(row.bytes, row.span_s),
-                row.jitter_ms,
-                row.packets,
-                row.lost,
-                share(row.lost, row.packets),
-                maybe(row.delay_ms),
-                maybe(row.delay_max_ms),
-                maybe(row.delay_within_ms),
-            );
-        }
-        text
-    }
-
-    /// The intervals of connections as CSV.
-    pub fn tcp_csv(&self) -> String {
-        let mut text = format!("{TCP_COLUMNS}\n");
-        for row in &self.streams {
-            let _ = writeln!(
-                text,
-                "{:.6},{},tcp,0x{:02x},{},{},{:.6},{},{},{:.6},{:.6}",
-                row.at_s,
-                csv(&row.flow),
-                row.tos,
-                row.pmtu,
-                row.bytes,
-                per_second(row.bytes, row.span_s),
-                row.retransmissions,
-                row.cwnd,
-                row.rtt_ms,
-                row.rttvar_ms,
-            );
-        }
-        text
-    }
-
-    /// All intervals as InfluxDB's line protocol, with the names that trafic gives them.
-    pub fn influx(&self, measurement: &str) -> String {
-        let mut text = String::new();
-        let measurement = tag(measurement, false);
-        // In whole microseconds, which a time since 1970 still has as a `f64`.
-        let ns = |at_s: f64| (at_s * 1e6).round() as i64 * 1_000;
-        for row in &self.datagrams {
-            let _ = write!(
-                text,
-                "{measurement},flowid={},type=udp,tos=0x{:02x} bytes={},bps={:.6},jitter={:.6},\
-                 pkts={},lost_pkts={},lost_percent={:.6}",
-                tag(&row.flow, true),
-                row.tos,
-                row.bytes,
-                per_second(row.bytes, row.span_s),
-                row.jitter_ms,
-                row.packets,
-                row.lost,
-                share(row.lost, row.packets),
-            );
-            for (name, value) in [
-                ("owd_ms", row.delay_ms),
-                ("owd_max_ms", row.delay_max_ms),
-                ("owd_within_ms", row.delay_within_ms),
-            ] {
-                if let Some(value) = value {
-                    let _ = write!(text, ",{name}={value:.6}");
-                }
-            }
-            let _ = writeln!(text, " {}", ns(row.at_s));
-        }
-        for row in &self.streams {
-            let _ = writeln!(
-                text,
-                "{measurement},flowid={},type=tcp,tos=0x{:02x},pmtu={} bytes={},bps={:.6},rtx={},\
-                 sndcwnd={},rtt_ms={:.6},rtt_var={:.6} {}",
-                tag(&row.flow, true),
-                row.tos,
-                row.pmtu,
-                row.bytes,
-                per_second(row.bytes, row.span_s),
-                row.retransmissions,
-                row.cwnd,
-                row.rtt_ms,
-                row.rttvar_ms,
-                ns(row.at_s),
-            );
-        }
-        text
-    }
-
     /// What became of marks: of flows for which ECN was asked, and of datagrams whose marks the path
     /// changed.
     pub fn marks(&self) -> Option<String> {
         let mut parts = Vec::new();
         for set in &self.sets {
             let (label, marks) = (&set.label, set.marks);
-            let arrived = set.packets.saturating_sub(set.lost);
+            let arrived = set.packets_received;
             match (&set.ecn, set.protocol) {
                 (Some(ecn), "udp") => parts.push(format!(
                     "{label} with {ecn}, {} of {arrived} datagrams arrived with CE",
@@ -367,16 +240,16 @@ impl TrafficResult {
                 self.opened_late_ms
             ));
         }
-        if self.sent_late > 0 {
+        if let Some(late) = self.sent_late.filter(|late| *late > 0) {
             parts.push(format!(
-                "{} of {} datagrams left more than 1 ms late, up to {:.1} ms",
-                self.sent_late, self.datagrams_sent, self.sent_late_ms
+                "{late} of {} datagrams left more than 1 ms late, up to {:.1} ms",
+                self.datagrams_sent.unwrap_or_default(),
+                self.sent_late_ms.unwrap_or_default()
             ));
         }
-        if self.refused_by_host > 0 {
+        if let Some(refused) = self.refused_by_host.filter(|refused| *refused > 0) {
             parts.push(format!(
-                "the server's host did not take {} datagrams",
-                self.refused_by_host
+                "the server's host did not take {refused} datagrams"
             ));
         }
         if self.not_begun > 0 {
@@ -409,7 +282,12 @@ impl fmt::Display for TrafficResult {
         };
         let rows = self.sets.iter().map(|set| {
             let lost = match set.protocol {
-                "udp" => format!("{} ({:.3} %)", set.lost, share(set.lost, set.packets)),
+                "udp" => match set.lost.zip(set.packets) {
+                    Some((lost, packets)) => {
+                        format!("{lost} ({:.3} %)", share(lost, packets).unwrap_or(0.0))
+                    }
+                    None => "unknown".to_owned(),
+                },
                 _ => "-".to_owned(),
             };
             [
@@ -420,7 +298,7 @@ impl fmt::Display for TrafficResult {
                 set.due_bytes
                     .map_or_else(|| "-".to_owned(), |bytes| bytes.to_string()),
                 set.received_bytes.to_string(),
-                mbit(per_second(set.received_bytes, self.seconds)),
+                mbit(per_second(set.received_bytes, set.seconds)),
                 lost,
                 three(set.completion_ms),
                 three(set.delay_ms),
@@ -440,16 +318,25 @@ impl fmt::Display for TrafficResult {
             self.server,
             mbit(per_second(received, self.seconds))
         )?;
-        match (self.clocks_apart_ms, self.clocks_within_ms) {
-            (Some(apart), Some(within)) => writeln!(
+        match (self.clocks_within_ms, self.clocks_drift_ppm) {
+            (Some(within), Some(drift)) => writeln!(
                 f,
-                "clocks are {apart:.3} ms apart and drift by {:.1} ppm; one-way delays are right within ±{within:.3} ms",
-                self.clocks_drift_ppm.unwrap_or(0.0)
+                "one-way delays are right within ±{within:.3} ms; the clocks drifted by {drift:.1} ppm"
             )?,
-            _ => writeln!(
+            (Some(within), None) => writeln!(f, "one-way delays are right within ±{within:.3} ms")?,
+            (None, _) => writeln!(
                 f,
                 "the clocks could not be compared: there are no one-way delays"
             )?,
+        }
+        for set in &self.sets {
+            if let Some(why) = &set.failed_why {
+                writeln!(
+                    f,
+                    "failed: {} of {}, the first: {why}",
+                    set.failed, set.label
+                )?;
+            }
         }
         if let Some(marks) = self.marks() {
             writeln!(f, "marks: {marks}")?;
@@ -468,72 +355,6 @@ impl fmt::Display for TrafficResult {
 mod tests {
     use super::*;
 
-    fn result() -> TrafficResult {
-        TrafficResult {
-            datagrams: vec![DatagramRow {
-                at_s: 1_500_000_000.25,
-                span_s: 0.2,
-                flow: "voice_1_0".to_owned(),
-                tos: 0xb8,
-                bytes: 1_260,
-                jitter_ms: 0.5,
-                packets: 12,
-                lost: 3,
-                delay_ms: Some(10.0),
-                delay_max_ms: Some(12.5),
-                delay_within_ms: Some(0.1),
-            }],
-            streams: vec![StreamRow {
-                at_s: 1_500_000_000.0,
-                span_s: 0.2,
-                flow: "page_1_1".to_owned(),
-                tos: 0,
-                pmtu: 1_500,
-                bytes: 25_000,
-                retransmissions: 2,
-                cwnd: 14_480,
-                rtt_ms: 20.0,
-                rttvar_ms: 1.5,
-            }],
-            ..TrafficResult::default()
-        }
-    }
-
-    #[test]
-    fn rows_begin_with_the_columns_of_trafic() {
-        let udp = result().udp_csv();
-        let columns = "Timestamp,FlowID,FlowType,ToS,Bytes,BitsPerSecond,Jitterms,Packets,LostPackets,LostPercent,";
-        assert!(udp.starts_with(columns), "{udp}");
-        let row = "1500000000.250000,voice_1_0,udp,0xb8,1260,50400.000000,0.500000,12,3,25.000000,\
-                   10.000000,12.500000,0.100000";
-        assert_eq!(udp.lines().nth(1), Some(row));
-        let tcp = result().tcp_csv();
-        let columns = "Timestamp,FlowID,FlowType,ToS,PMTU,Bytes,BitsPerSecond,Retransmissions,SenderCWND,RTTms,RTTvar\n";
-        assert!(tcp.starts_with(columns), "{tcp}");
-        let row = "1500000000.000000,page_1_1,tcp,0x00,1500,25000,1000000.000000,2,14480,20.000000,1.500000";
-        assert_eq!(tcp.lines().nth(1), Some(row));
-        for text in [udp, tcp] {
-            let counts: Vec<_> = text.lines().map(|line| line.split(',').count()).collect();
-            assert!(counts.windows(2).all(|pair| pair[0] == pair[1]), "{text}");
-        }
-    }
-
-    #[test]
-    fn points_escape_what_would_end_a_tag() {
-        let mut result = result();
-        result.datagrams[0].flow = "a b,c=d\\".to_owned();
-        let lines = result.influx("my flows,x=1");
-        let first = lines.lines().next().unwrap();
-        let begin = r"my\ flows\,x=1,flowid=a\ b\,c\=d\_,type=udp,tos=0xb8 bytes=1260,";
-        assert!(first.starts_with(begin), "{first}");
-        assert!(first.ends_with(" 1500000000250000000"), "{first}");
-        // Measurement and tags, fields, time: no other space is without a backslash.
-        let parts = first.replace("\\ ", "");
-        assert_eq!(parts.split(' ').count(), 3, "{first}");
-        assert_eq!(lines.lines().count(), 2);
-        assert_eq!(csv("a,\"b"), "\"a,\"\"b\"");
-    }
-
     #[test]
     fn figures_are_by_the_nearest_rank() {
         let of = Measured::of((1..=100).map(f64::from).collect()).unwrap();
@@ -544,11 +365,36 @@ mod tests {
 
     #[test]
     fn who_fell_behind_says_by_how_much() {
-        let mut result = result();
+        let mut result = TrafficResult::default();
         assert_eq!(result.behind(), None);
-        result.sent_late = 7;
-        result.sent_late_ms = 12.0;
-        result.datagrams_sent = 100;
+        result.sent_late = Some(7);
+        result.sent_late_ms = Some(12.0);
+        result.datagrams_sent = Some(100);
         assert!(result.behind().unwrap().contains("7 of 100"));
+    }
+    #[test]
+    fn what_was_sent_is_unknown_where_the_server_did_not_say() {
+        let set = SetFigures {
+            protocol: "udp",
+            received_bytes: 190_008,
+            packets_received: 1_508,
+            seconds: 3.0,
+            failed: 2,
+            failed_why: Some("Connection refused".to_owned()),
+            ..SetFigures::default()
+        };
+        let result = TrafficResult {
+            sets: vec![set],
+            seconds: 13.0,
+            ..TrafficResult::default()
+        };
+        let said = result.to_string();
+        assert!(said.contains("unknown") && !said.contains('%'), "{said}");
+        // By their own time, not that of the run.
+        assert!(said.contains("  0.507  "), "{said}");
+        assert!(
+            said.contains("failed: 2 of , the first: Connection refused"),
+            "{said}"
+        );
     }
 }

@@ -7,6 +7,7 @@ use std::net::{SocketAddr, TcpStream};
 use narrows_linux::datagrams::DatagramSocket;
 use narrows_linux::tcp_options::{TcpOptions, begin_to_connect, family};
 use narrows_linux::{Clock, arrival};
+use narrows_traffic::{Sends, Transfer};
 use narrows_units::{Duration, Instant};
 use nix::errno::Errno;
 
@@ -22,6 +23,10 @@ const PORTS_TRIED: u32 = 1_000;
 
 /// Datagrams or blocks read in a row, before others have their turn.
 const TURN: usize = 64;
+
+/// How much sooner than by our clock a datagram may seem to have left, beside a hundredth of the
+/// time since its flow was opened (our choice).
+const SLACK: Duration = Duration::from_millis(10);
 
 /// Values of a set that are kept; beyond that each second one is dropped, evenly (our choice).
 const MOST_VALUES: usize = 200_000;
@@ -58,15 +63,31 @@ impl Values {
 }
 
 /// What arrived of a flow in an interval.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Interval {
     pub(super) bytes: u64,
     pub(super) packets: u64,
     /// Sum and greatest of arrival less departure, each by its own clock, in nanoseconds.
     pub(super) sum_ns: i128,
     pub(super) max_ns: Option<i64>,
+    /// When it began.
+    pub(super) began: Instant,
     /// Numbers seen up to its beginning.
     pub(super) expected_before: u64,
+}
+
+impl Interval {
+    /// One that begins `began`, after so many numbers were seen.
+    const fn new(began: Instant, expected_before: u64) -> Self {
+        Self {
+            bytes: 0,
+            packets: 0,
+            sum_ns: 0,
+            max_ns: None,
+            began,
+            expected_before,
+        }
+    }
 }
 
 /// A socket for datagrams at a port of its own. Ports of such sockets may be shared, so that the kernel
@@ -97,6 +118,11 @@ pub(super) struct Datagrams {
     /// When it is asked for again, until something arrives.
     pub(super) again: Option<Instant>,
     pub(super) packets: u64,
+    /// Bytes of each.
+    size: u32,
+    /// The rate of the flow, in bits a second.
+    rate: u64,
+    opened: Instant,
     /// The traffic class that they are sent with.
     class: u8,
     /// What they bore instead.
@@ -125,20 +151,29 @@ pub(super) struct Stream {
 pub(super) enum Step {
     Goes,
     Over,
-    Lost,
+    Broke(Errno),
+}
+
+impl Step {
+    fn broke(error: &std::io::Error) -> Self {
+        Self::Broke(Errno::from_raw(error.raw_os_error().unwrap_or_default()))
+    }
 }
 
 impl Datagrams {
-    /// Asks for transfer `number` of so many datagrams of a traffic class.
+    /// Asks for `transfer`, whose number is `number`, in datagrams of a traffic class.
     pub(super) fn open(
         server: SocketAddr,
-        packets: u64,
+        transfer: &Transfer,
         class: u8,
         number: u32,
         key: &[u8; KEY],
         now: Instant,
         taken: &BTreeSet<u16>,
     ) -> nix::Result<Self> {
+        let Sends::Datagrams { rate, size, .. } = transfer.sends else {
+            return Err(Errno::EINVAL);
+        };
         let (socket, port) = bound(server, taken)?;
         let mut new = Self {
             socket,
@@ -146,7 +181,10 @@ impl Datagrams {
             to: server,
             tries: 0,
             again: None,
-            packets,
+            packets: transfer.sends.packets().unwrap_or(0),
+            size,
+            rate,
+            opened: now,
             class,
             marks: ArrivedMarks::default(),
             received: 0,
@@ -155,30 +193,37 @@ impl Datagrams {
             seen: 0,
             transit: None,
             jitter_ns: 0.0,
-            interval: Interval::default(),
+            interval: Interval::new(now, 0),
         };
         new.ask(number, key, now);
         Ok(new)
     }
 
-    /// Asks, and again until something arrives; `Lost` if that was often enough.
-    pub(super) fn ask(&mut self, number: u32, key: &[u8; KEY], now: Instant) -> Step {
+    /// Asks, and again until something arrives; `false` if that was often enough.
+    pub(super) fn ask(&mut self, number: u32, key: &[u8; KEY], now: Instant) -> bool {
         self.tries += 1;
         self.again = (self.tries <= TRIES).then(|| now + AGAIN);
         // What is lost on the way is lost here, too: it is asked again.
         let _ = self
             .socket
             .send(self.to, 0, &Opening::Flow(number).to_bytes(key));
-        match self.again {
-            Some(_) => Step::Goes,
-            None => Step::Lost,
-        }
+        self.again.is_some()
+    }
+
+    /// Whether a datagram can have left by now. None leaves before it is due, and the flow does not
+    /// begin before it was asked for; clocks differ by less than [`SLACK`].
+    fn can_have_left(&self, number: u64, now: Instant) -> bool {
+        let open = u128::from(now.since(self.opened).as_nanos());
+        let open = open + open / 100 + u128::from(SLACK.as_nanos());
+        let bits = u128::from(number) * u128::from(self.size) * 8;
+        number < self.packets && bits * 1_000_000_000 <= open * u128::from(self.rate)
     }
 
     /// Takes what has arrived, with its values; `Over` with the last one.
     pub(super) fn receive(
         &mut self,
         number: u32,
+        key: &[u8; KEY],
         clock: &Clock,
         values: &mut Values,
         room: &mut [u8],
@@ -191,8 +236,11 @@ impl Datagrams {
                 // What ICMP says is of one datagram.
                 Err(_) => continue,
             };
-            let head = Head::parse(&room[..got.len]).filter(|head| {
-                head.transfer == number && got.from == self.to && head.number < self.packets
+            let head = Head::parse(&room[..got.len.min(room.len())], key).filter(|head| {
+                head.transfer == number
+                    && got.from == self.to
+                    && got.len == self.size as usize
+                    && self.can_have_left(head.number, clock.now())
             });
             let Some(head) = head else {
                 continue;
@@ -246,12 +294,9 @@ impl Datagrams {
         self.jitter_ns / 1e6
     }
 
-    /// What an interval had, and the beginning of the next.
-    pub(super) fn take_interval(&mut self) -> (Interval, u64) {
-        let next = Interval {
-            expected_before: self.expected,
-            ..Interval::default()
-        };
+    /// What the interval up to `now` had, and how many numbers; the next begins.
+    pub(super) fn take_interval(&mut self, now: Instant) -> (Interval, u64) {
+        let next = Interval::new(now, self.expected);
         let was = std::mem::replace(&mut self.interval, next);
         (was, self.expected - was.expected_before)
     }
@@ -292,7 +337,7 @@ impl Stream {
                 }
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return Step::Goes,
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Err(_) => return Step::Lost,
+                Err(e) => return Step::broke(&e),
             }
         }
         for _ in 0..TURN {
@@ -301,7 +346,7 @@ impl Stream {
                 Ok(read) => self.received += read as u64,
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return Step::Goes,
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Err(_) => return Step::Lost,
+                Err(e) => return Step::broke(&e),
             }
         }
         Step::Goes
@@ -310,6 +355,7 @@ impl Stream {
 
 #[cfg(test)]
 mod tests {
+    use super::super::wire::HEAD;
     use super::*;
 
     #[test]
@@ -336,12 +382,25 @@ mod tests {
         }
     }
 
+    /// A flow of 100 datagrams of 100 bytes, one each second.
+    fn flow(to: SocketAddr, key: &[u8; KEY], now: Instant) -> Datagrams {
+        let transfer = Transfer {
+            set: 0,
+            instance: 0,
+            start: Duration::ZERO,
+            sends: Sends::Datagrams {
+                rate: 800,
+                size: 100,
+                until: narrows_traffic::Until::Bytes(10_000),
+            },
+        };
+        Datagrams::open(to, &transfer, 0, 7, key, now, &BTreeSet::new()).unwrap()
+    }
+
     #[test]
     fn numbers_count_once_however_they_are_ordered() {
-        let clock = Clock::starting_now();
         let to = SocketAddr::from(([127, 0, 0, 1], 9));
-        let mut flow =
-            Datagrams::open(to, 100, 0, 0, &[0; KEY], clock.now(), &BTreeSet::new()).unwrap();
+        let mut flow = flow(to, &[0; KEY], Instant::from_nanos(0));
         let numbers = [0, 1, 1, 3, 2, 2, 90, 3, 89, 90, 91, 0];
         let new: Vec<bool> = numbers.iter().map(|n| flow.is_new(*n)).collect();
         let expected = [
@@ -349,5 +408,54 @@ mod tests {
         ];
         assert_eq!(new, expected);
         assert_eq!(flow.expected, 92);
+    }
+
+    #[test]
+    fn a_datagram_has_the_key_the_size_and_a_number_that_can_have_left() {
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let (server, _) = DatagramSocket::bound(any, true).unwrap();
+        let clock = Clock::starting_now();
+        let key = [5; KEY];
+        let mut flow = flow(server.local().unwrap(), &key, clock.now());
+        let to = SocketAddr::from(([127, 0, 0, 1], flow.port));
+        let send = |transfer, number, key: &[u8; KEY], size: usize| {
+            let head = Head {
+                transfer,
+                number,
+                sent_ns: 0,
+            };
+            let mut bytes = vec![0; size];
+            bytes[..HEAD].copy_from_slice(&head.to_bytes(key));
+            server.send(to, 0, &bytes).unwrap();
+        };
+        send(7, 0, &[6; KEY], 100);
+        send(8, 0, &key, 100);
+        send(7, 0, &key, 99);
+        send(7, 0, &key, 101);
+        send(7, 100, &key, 100);
+        send(7, u64::MAX, &key, 100);
+        // It is due after 99 s.
+        send(7, 99, &key, 100);
+        send(7, 0, &key, 100);
+        let mut room = vec![0; 65_536];
+        let mut values = Values::default();
+        let step = flow.receive(7, &key, &clock, &mut values, &mut room);
+        assert_eq!(step, Step::Goes);
+        assert_eq!((flow.received, flow.bytes), (1, 100));
+        let later = |s| flow.opened + Duration::from_secs(s);
+        assert!(!flow.can_have_left(99, later(97)));
+        assert!(flow.can_have_left(99, later(99)));
+        assert!(flow.can_have_left(0, flow.opened));
+    }
+
+    #[test]
+    fn intervals_follow_one_another_over_the_time_that_a_flow_is_open() {
+        let to = SocketAddr::from(([127, 0, 0, 1], 9));
+        let at = |ms| Instant::from_nanos(0) + Duration::from_millis(ms);
+        let mut flow = flow(to, &[0; KEY], at(50));
+        let began: Vec<_> = [200, 400, 430]
+            .map(|ms| flow.take_interval(at(ms)).0.began)
+            .to_vec();
+        assert_eq!(began, [at(50), at(200), at(400)]);
     }
 }

@@ -17,7 +17,10 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 use super::OUT_OF_DESCRIPTORS;
 use super::control::Control;
 use super::timer::Timer;
-use super::wire::{HEAD, Head, KEY, OPENING, Opening, Report, Request, SenderEnd, StreamSample};
+use super::wire::{
+    BEAT, HEAD, Head, KEY, OPENING, Opening, Report, Request, SenderEnd, StreamSample,
+};
+use crate::rights;
 
 /// Milliseconds between two looks at whether it is to end.
 const LOOK: u16 = 50;
@@ -55,6 +58,8 @@ struct Stream {
     wants_room: bool,
     /// At the last sample: bytes and retransmissions.
     sampled: (u64, u32),
+    /// When that was.
+    sampled_at: Instant,
 }
 
 /// Datagrams of a transfer.
@@ -88,6 +93,8 @@ struct Sender<'s> {
     listens_from: Option<Instant>,
     /// Of connections that are gone since the last sample.
     parted: Vec<StreamSample>,
+    /// When the client received a report last.
+    reported_at: Instant,
     end: SenderEnd,
 }
 
@@ -118,6 +125,7 @@ impl<'s> Sender<'s> {
         epoll.add(&session.listener, input(LISTENER))?;
         epoll.add(&session.socket, input(SOCKET))?;
         epoll.add(&session.control.stream, input(CONTROL))?;
+        let reported_at = session.clock.now();
         Ok(Self {
             session,
             epoll,
@@ -128,6 +136,7 @@ impl<'s> Sender<'s> {
             room: vec![0; narrows_linux::datagrams::LARGEST],
             listens_from: None,
             parted: Vec::new(),
+            reported_at,
             end: SenderEnd::default(),
         })
     }
@@ -155,8 +164,11 @@ impl<'s> Sender<'s> {
                 break;
             }
             if now >= sample_at {
-                self.sample(interval)?;
+                self.sample()?;
                 sample_at = now + interval;
+            }
+            if now.since(self.reported_at) >= BEAT {
+                self.report(Vec::new())?;
             }
             if self.listens_from.is_some_and(|at| now >= at) {
                 self.listens_from = None;
@@ -182,7 +194,6 @@ impl<'s> Sender<'s> {
                             return Ok(self.finished());
                         }
                         if self.session.control.line::<serde_json::Value>()?.is_some() {
-                            self.sample(interval)?;
                             return Ok(self.finished());
                         }
                     }
@@ -194,6 +205,8 @@ impl<'s> Sender<'s> {
     }
 
     fn finished(mut self) -> SenderEnd {
+        // A client that is gone does not need it.
+        let _ = self.sample();
         let streams = std::mem::take(&mut self.streams);
         streams
             .values()
@@ -219,7 +232,11 @@ impl<'s> Sender<'s> {
             let (socket, from) = match self.session.listener.accept() {
                 Ok(accepted) => accepted,
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(()),
-                Err(_) => {
+                Err(error) => {
+                    let none = [Errno::EMFILE, Errno::ENFILE].map(|none| Some(none as i32));
+                    if none.contains(&error.raw_os_error()) {
+                        self.end.descriptors = Some(rights::all_descriptors());
+                    }
                     let pause = Duration::from_nanos(OUT_OF_DESCRIPTORS.as_nanos() as u64);
                     self.listens_from = Some(self.now() + pause);
                     return self.listen(EpollFlags::empty());
@@ -236,15 +253,17 @@ impl<'s> Sender<'s> {
                 continue;
             }
             self.next_token += 1;
+            let begun = self.session.clock.now();
             let stream = Stream {
                 socket,
                 opening: Vec::new(),
                 transfer: None,
-                begun: self.session.clock.now(),
+                begun,
                 written: 0,
                 ended: false,
                 wants_room: false,
                 sampled: (0, 0),
+                sampled_at: begun,
             };
             self.streams.insert(token, stream);
         }
@@ -271,7 +290,8 @@ impl<'s> Sender<'s> {
                         number,
                         sent_ns: self.now().as_nanos(),
                     };
-                    let _ = self.session.socket.send(got.from, 0, &head.to_bytes());
+                    let bytes = head.to_bytes(&self.session.key);
+                    let _ = self.session.socket.send(got.from, 0, &bytes);
                 }
                 Some(Opening::Flow(number)) => self.begin(number as usize, got.from),
                 None => {}
@@ -330,7 +350,7 @@ impl<'s> Sender<'s> {
             number: flow.sent,
             sent_ns: now.as_nanos(),
         };
-        self.room[..HEAD].copy_from_slice(&head.to_bytes());
+        self.room[..HEAD].copy_from_slice(&head.to_bytes(&self.session.key));
         let bytes = &self.room[..size as usize];
         match self.session.socket.send(flow.to, class, bytes) {
             Ok(()) => self.end.datagrams += 1,
@@ -401,6 +421,7 @@ impl<'s> Sender<'s> {
         }
         stream.transfer = Some(transfer);
         stream.begun = now;
+        stream.sampled_at = now;
         self.write(token);
     }
 
@@ -477,29 +498,34 @@ impl<'s> Sender<'s> {
 
     fn forget(&mut self, token: u64) {
         if let Some(mut stream) = self.streams.remove(&token) {
-            let interval = Duration::from_nanos(self.session.request.interval_ns);
-            self.parted
-                .extend(sample_of(&mut stream, self.session.clock.now(), interval));
+            let sample = sample_of(&mut stream, self.session.clock.now());
+            self.parted.extend(sample);
             note_written(&mut self.end, &stream);
             let _ = self.epoll.delete(&stream.socket);
         }
     }
 
     /// Reports what connections did since the last sample.
-    fn sample(&mut self, interval: Duration) -> io::Result<()> {
+    fn sample(&mut self) -> io::Result<()> {
         let now = self.now();
         let mut samples = std::mem::take(&mut self.parted);
         let streams = self.streams.values_mut();
-        samples.extend(streams.filter_map(|stream| sample_of(stream, now, interval)));
+        samples.extend(streams.filter_map(|stream| sample_of(stream, now)));
         match samples.is_empty() {
             true => Ok(()),
-            false => self.session.control.send(&Report::Samples(samples)),
+            false => self.report(samples),
         }
+    }
+
+    fn report(&mut self, samples: Vec<StreamSample>) -> io::Result<()> {
+        self.session.control.send(&Report::Samples(samples))?;
+        self.reported_at = self.now();
+        Ok(())
     }
 }
 
 /// What a connection did since its last sample; `None` if that is nothing and it has ended.
-fn sample_of(stream: &mut Stream, now: Instant, interval: Duration) -> Option<StreamSample> {
+fn sample_of(stream: &mut Stream, now: Instant) -> Option<StreamSample> {
     let transfer = stream.transfer?;
     let info = socket_option::tcp_info(&stream.socket)?;
     let retransmitted = info.total_retrans;
@@ -507,11 +533,12 @@ fn sample_of(stream: &mut Stream, now: Instant, interval: Duration) -> Option<St
     if stream.ended && bytes == stream.written && retransmitted == before {
         return None;
     }
+    let began = std::mem::replace(&mut stream.sampled_at, now);
     stream.sampled = (stream.written, retransmitted);
     Some(StreamSample {
         transfer: transfer as u32,
-        at_ns: now.as_nanos().saturating_sub(interval.as_nanos()),
-        span_ns: interval.as_nanos(),
+        at_ns: began.as_nanos(),
+        span_ns: now.since(began).as_nanos(),
         bytes: stream.written - bytes,
         retransmissions: retransmitted.saturating_sub(before),
         cwnd: u64::from(info.snd_cwnd) * u64::from(info.snd_mss),

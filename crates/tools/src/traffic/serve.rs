@@ -1,15 +1,16 @@
 //! The server: lets clients in that have the token, within limits, each with a thread and ports of
 //! its own, so that none takes anything of another.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io::ErrorKind;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use narrows_linux::datagrams::DatagramSocket;
+use narrows_linux::tcp_options::{TcpOptions, bind_to, choose_control, family};
 use narrows_linux::{Clock, random_bytes};
 use narrows_results::Error;
 use narrows_traffic::{Sends, Until};
@@ -107,8 +108,41 @@ impl fmt::Display for TrafficCounts {
 #[derive(Debug, Default)]
 struct Present {
     counts: TrafficCounts,
-    pending: BTreeMap<u128, usize>,
+    pending: Pending,
     sessions: BTreeMap<u128, usize>,
+}
+
+/// Connections that have not shown the token yet, by number, the oldest first.
+#[derive(Debug, Default)]
+struct Pending {
+    next: u64,
+    waiting: BTreeMap<u64, (u128, TcpStream)>,
+}
+
+impl Pending {
+    /// Takes a place for a connection of a client: its number, if the client has not too many. Where
+    /// all places are taken, the oldest connection is ended: who has the token shows it at once.
+    fn take(&mut self, client: u128, stream: TcpStream) -> Option<u64> {
+        let has = self.waiting.values().filter(|(of, _)| *of == client);
+        if has.count() >= PENDING_OF_CLIENT {
+            return None;
+        }
+        if self.waiting.len() >= PENDING {
+            if let Some((_, (_, oldest))) = self.waiting.pop_first() {
+                // Its thread then ends.
+                let _ = oldest.shutdown(Shutdown::Both);
+            }
+        }
+        let number = self.next;
+        self.next += 1;
+        self.waiting.insert(number, (client, stream));
+        Some(number)
+    }
+
+    /// Gives a place back.
+    fn give(&mut self, number: u64) {
+        self.waiting.remove(&number);
+    }
 }
 
 impl Present {
@@ -197,6 +231,8 @@ impl TrafficServer {
         stop: &AtomicBool,
         ready: impl FnOnce(&[SocketAddr]),
     ) -> Result<TrafficCounts, Error> {
+        // A connection of each transfer that runs takes one.
+        rights::all_descriptors();
         let mut listeners = Vec::new();
         let several = self.at.len() > 1;
         for address in self.at {
@@ -257,50 +293,52 @@ impl TrafficServer {
 }
 
 fn listen(address: SocketAddr) -> Result<TcpListener, Errno> {
-    use narrows_linux::tcp_options::{TcpOptions, bind_to, family};
     let options = TcpOptions::default();
     let socket = options.socket(family(address))?;
     bind_to(&socket, address)?;
-    let waiting = nix::sys::socket::Backlog::new(128)?;
-    options.listen(&socket, waiting)?;
+    // All connections of a mix may come at once: `net.core.somaxconn` alone bounds them.
+    options.listen(&socket, nix::sys::socket::Backlog::MAXALLOWABLE)?;
     Ok(socket.into())
 }
 
 /// Gives a connection a thread, if there is a place for one.
 fn admit(shared: &Arc<Shared>, stream: TcpStream, from: IpAddr) {
     let client = client_of(from);
-    let fits = shared.with(|present| {
-        let fits = Present::take(&mut present.pending, client, PENDING, PENDING_OF_CLIENT);
-        present.counts.crowded += u64::from(!fits);
-        fits
+    let place = stream.try_clone().ok().and_then(|second| {
+        shared.with(|present| {
+            let full = present.pending.waiting.len() >= PENDING;
+            let place = present.pending.take(client, second);
+            present.counts.crowded += u64::from(place.is_none() || full);
+            place
+        })
     });
-    if !fits {
+    let Some(place) = place else {
         return;
-    }
+    };
     let thread = Arc::clone(shared);
     let body = move || {
         let control = stream
             .set_nonblocking(false)
             .and_then(|()| Control::accepted(stream, &thread.token));
         match control {
-            Ok(control) => talk(&thread, control, from, client),
+            Ok(control) => talk(&thread, control, from, client, place),
             Err(_) => thread.with(|present| {
-                Present::give(&mut present.pending, client);
+                present.pending.give(place);
                 present.counts.unauthenticated += 1;
             }),
         }
     };
     let named = std::thread::Builder::new().name("traffic session".to_owned());
     if named.spawn(body).is_err() {
-        shared.with(|present| Present::give(&mut present.pending, client));
+        shared.with(|present| present.pending.give(place));
     }
 }
 
 /// Serves a client that has the token.
-fn talk(shared: &Shared, mut control: Control, from: IpAddr, client: u128) {
+fn talk(shared: &Shared, mut control: Control, from: IpAddr, client: u128, place: u64) {
     let request = control.receive::<Request>(std::time::Instant::now() + PATIENCE);
     let taken = shared.with(|present| {
-        Present::give(&mut present.pending, client);
+        present.pending.give(place);
         let most = shared.limits.sessions;
         Present::take(&mut present.sessions, client, most, most.div_ceil(2))
     });
@@ -310,7 +348,9 @@ fn talk(shared: &Shared, mut control: Control, from: IpAddr, client: u128) {
             "{} sessions run, of which one client may have half",
             shared.limits.sessions
         )),
-        Ok(request) => within(&shared.limits, &request).map(|()| request),
+        Ok(request) => within(&shared.limits, &request)
+            .and_then(|()| has_controls(&request))
+            .map(|()| request),
     };
     let begun = match begun {
         Ok(request) => session(shared, control, request, from),
@@ -377,6 +417,30 @@ fn session(
     })
 }
 
+/// Whether this host lets its connections have the congestion controls of a request; why not.
+fn has_controls(request: &Request) -> Result<(), String> {
+    let named = request.sets.iter().filter_map(|set| set.control.as_ref());
+    let named: BTreeSet<_> = named.collect();
+    for name in named {
+        let tried = TcpOptions::default()
+            .socket(family(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))))
+            .map_err(Errno::from)
+            .and_then(|socket| choose_control(&socket, name));
+        tried.map_err(|error| match error {
+            Errno::ENOENT => format!(
+                "the server's kernel does not have the congestion control `{name}`: `sysctl \
+                 net.ipv4.tcp_available_congestion_control` lists what it has"
+            ),
+            Errno::EPERM => format!(
+                "the server may not use the congestion control `{name}`: `sysctl \
+                 net.ipv4.tcp_allowed_congestion_control` lists what it may"
+            ),
+            error => format!("the congestion control `{name}`: {}", error.desc()),
+        })?;
+    }
+    Ok(())
+}
+
 /// Whether a request is within the limits; why not.
 fn within(limits: &ServeLimits, request: &Request) -> Result<(), String> {
     let transfers = &request.transfers;
@@ -417,9 +481,17 @@ fn within(limits: &ServeLimits, request: &Request) -> Result<(), String> {
             Sends::Bulk(time) if over(time) => return Err(format!("a transfer of {time}")),
             Sends::Bulk(_) => continue,
             Sends::Datagrams { rate, size, until } => {
-                let smallest = u64::from(size) * 8 * 1_000_000;
-                if !(HEAD as u32..=65_507).contains(&size) || rate > smallest {
-                    return Err(format!("datagrams of {size} bytes at {rate} bit/s"));
+                if !(HEAD as u32..=65_507).contains(&size) {
+                    return Err(format!(
+                        "datagrams of {size} bytes; allowed are {HEAD} (a number, a time and a key \
+                         are in each) to 65507"
+                    ));
+                }
+                let most = u64::from(size) * 8 * 1_000_000;
+                if rate > most {
+                    return Err(format!(
+                        "datagrams of {size} bytes at {rate} bit/s; allowed is one each microsecond"
+                    ));
                 }
                 (rate, until)
             }

@@ -6,6 +6,7 @@
 use std::net::IpAddr;
 
 use narrows_traffic::Transfer;
+use narrows_units::Duration;
 use serde::{Deserialize, Serialize};
 
 /// Bytes of the key of a session, which opens its flows.
@@ -14,11 +15,20 @@ pub(super) const KEY: usize = 16;
 /// Bytes of what a client sends to open a flow, or to ask for the server's time.
 pub(super) const OPENING: usize = KEY + 16;
 
-/// Bytes at the head of each datagram of data.
+/// Bytes at the head of each datagram of data: the fewest that one has.
 pub(super) const HEAD: usize = 32;
 
 /// Bytes of the longest line: the longest mix in JSON.
 pub(super) const LONGEST_LINE: usize = 16 << 20;
+
+/// How long the server says nothing on the control connection at most (our choice).
+pub(super) const BEAT: Duration = Duration::from_secs(1);
+
+/// How long a client that receives nothing of its server waits for it at least (our choice).
+pub(super) const SILENCE: Duration = Duration::from_secs(10);
+
+/// Characters of a text of the other end that are kept (our choice).
+const LONGEST_TEXT: usize = 200;
 
 /// What a client asks of a server.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -107,6 +117,8 @@ pub(super) struct SenderEnd {
     pub(super) late: u64,
     /// Bytes written to each transfer that was opened.
     pub(super) written: Vec<(u32, u64)>,
+    /// How many file descriptors the server may have, if connections waited for one.
+    pub(super) descriptors: Option<u64>,
     /// Why it ended before its time, if it did.
     pub(super) why: Option<String>,
 }
@@ -136,8 +148,7 @@ impl Opening {
     /// Reads one of the session of `key`; `None` of what is none.
     pub(super) fn parse(bytes: &[u8], key: &[u8; KEY]) -> Option<Self> {
         let whole: &[u8; OPENING] = bytes.first_chunk()?;
-        let differs = whole.iter().zip(key).fold(0, |all, (a, b)| all | (a ^ b));
-        if differs != 0 || bytes.len() != OPENING {
+        if !same(&whole[..KEY], key) || bytes.len() != OPENING {
             return None;
         }
         let value = word(whole, KEY + 8);
@@ -161,26 +172,53 @@ pub(super) struct Head {
 }
 
 impl Head {
+    /// Bytes of the session's key that it has, at its end.
+    const PROOF: usize = 8;
     const MAGIC: [u8; 4] = *b"nrwt";
 
-    pub(super) fn to_bytes(self) -> [u8; HEAD] {
+    pub(super) fn to_bytes(self, key: &[u8; KEY]) -> [u8; HEAD] {
         let mut bytes = [0; HEAD];
         bytes[..4].copy_from_slice(&Self::MAGIC);
         bytes[4..8].copy_from_slice(&self.transfer.to_be_bytes());
         bytes[8..16].copy_from_slice(&self.number.to_be_bytes());
         bytes[16..24].copy_from_slice(&self.sent_ns.to_be_bytes());
+        bytes[24..].copy_from_slice(&key[..Self::PROOF]);
         bytes
     }
 
-    pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
+    /// Reads one of the session of `key`; `None` of what is none.
+    pub(super) fn parse(bytes: &[u8], key: &[u8; KEY]) -> Option<Self> {
         let whole: &[u8; HEAD] = bytes.first_chunk()?;
         let transfer = u32::from_be_bytes([whole[4], whole[5], whole[6], whole[7]]);
-        (whole[..4] == Self::MAGIC).then(|| Self {
+        let fits = whole[..4] == Self::MAGIC && same(&whole[24..], &key[..Self::PROOF]);
+        fits.then(|| Self {
             transfer,
             number: word(whole, 8),
             sent_ns: word(whole, 16),
         })
     }
+}
+
+/// Whether two are the same, in one time whichever byte differs.
+fn same(one: &[u8], other: &[u8]) -> bool {
+    one.iter().zip(other).fold(0, |all, (a, b)| all | (a ^ b)) == 0
+}
+
+/// A text of the other end as it may be printed: without what a terminal would obey or show in
+/// another order, and of some length.
+pub(super) fn plain(text: &str) -> String {
+    let mut plain = String::new();
+    for c in text.chars() {
+        match c {
+            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => plain.extend(c.escape_unicode()),
+            c if c.is_control() => plain.extend(c.escape_default()),
+            c => plain.push(c),
+        }
+        if plain.chars().count() >= LONGEST_TEXT {
+            return plain.chars().take(LONGEST_TEXT).collect::<String>() + "...";
+        }
+    }
+    plain
 }
 
 fn word(bytes: &[u8], at: usize) -> u64 {
@@ -217,15 +255,17 @@ mod tests {
     }
 
     #[test]
-    fn heads_read_back_and_others_are_none() {
+    fn heads_are_of_one_session_and_read_back() {
+        let (key, other) = ([7; KEY], [8; KEY]);
         let head = Head {
             transfer: 1,
             number: 2,
             sent_ns: 3,
         };
-        let bytes = head.to_bytes();
-        assert_eq!(Head::parse(&bytes), Some(head));
-        assert_eq!(Head::parse(&bytes[1..]), None);
-        assert_eq!(Head::parse(&[0; HEAD]), None);
+        let bytes = head.to_bytes(&key);
+        assert_eq!(Head::parse(&bytes, &key), Some(head));
+        assert_eq!(Head::parse(&bytes, &other), None);
+        assert_eq!(Head::parse(&bytes[1..], &key), None);
+        assert_eq!(Head::parse(&[0; HEAD], &[0; KEY]), None);
     }
 }

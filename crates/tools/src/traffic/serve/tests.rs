@@ -6,7 +6,7 @@ use std::sync::mpsc;
 use narrows_traffic::{Mix, Offsets};
 
 use super::*;
-use crate::traffic::{ArrivedMarks, RunRequest, run};
+use crate::traffic::{ArrivedMarks, RunRequest, TrafficResult, run};
 
 const TOKEN: &[u8] = b"0123456789abcdef";
 
@@ -71,7 +71,7 @@ fn a_mix_arrives_to_the_byte_with_delays_within_what_is_said_of_them() {
         // 128 kbit of datagrams of 126 bytes: 127 of each of four flows.
         assert_eq!(
             (voice.transfers, voice.packets, voice.lost),
-            (4, 4 * 127, 0),
+            (4, Some(4 * 127), Some(0)),
             "{result}"
         );
         assert_eq!(voice.received_bytes, voice.due_bytes.unwrap());
@@ -80,7 +80,7 @@ fn a_mix_arrives_to_the_byte_with_delays_within_what_is_said_of_them() {
             (6, 6 * 123_457),
             "{result}"
         );
-        assert_eq!(page.sent_bytes, page.received_bytes);
+        assert_eq!(page.sent_bytes, Some(page.received_bytes));
         assert_eq!(
             (paced.complete, paced.received_bytes),
             (1, 37_500),
@@ -93,12 +93,87 @@ fn a_mix_arrives_to_the_byte_with_delays_within_what_is_said_of_them() {
         let of_rows: u64 = result.datagrams.iter().map(|row| row.bytes).sum();
         assert_eq!(of_rows, voice.received_bytes);
         let of_rows: u64 = result.streams.iter().map(|row| row.bytes).sum();
-        assert_eq!(of_rows, page.sent_bytes + paced.sent_bytes);
+        assert_eq!(of_rows, page.received_bytes + paced.received_bytes);
+        rows_follow_one_another(&result);
     });
     assert_eq!(
         (counts.sessions, counts.unauthenticated, counts.refused),
         (1, 0, 0)
     );
+}
+
+/// Each row begins when the one of its flow before has ended, and no sooner than the mix.
+fn rows_follow_one_another(result: &TrafficResult) {
+    let rows = result.datagrams.iter();
+    let rows = rows.map(|row| (&row.flow, row.at_s, row.span_s));
+    let streams = result.streams.iter();
+    let rows = rows.chain(streams.map(|row| (&row.flow, row.at_s, row.span_s)));
+    let mut ends = BTreeMap::new();
+    for (flow, at, span) in rows {
+        let before: f64 = ends.insert(flow, at + span).unwrap_or(result.began_s);
+        // A time since 1970 has whole microseconds.
+        assert!(at >= before - 5e-6, "{flow}: {at} {before}");
+        assert!(span > 0.0, "{flow}: {span}");
+    }
+    assert!(!ends.is_empty());
+}
+
+#[test]
+fn a_congestion_control_that_the_server_has_not_is_refused_before_anything_is_sent() {
+    let counts = with_server(ServeLimits::default(), |at| {
+        let never = AtomicBool::new(false);
+        let mut request = request(&[PAGES], at, TOKEN);
+        request.control = Some("nosuch".to_owned());
+        let error = run(&request, &never, || panic!("it began")).unwrap_err();
+        let why = "does not have the congestion control `nosuch`";
+        assert!(error.to_string().contains(why), "{error}");
+    });
+    assert_eq!((counts.sessions, counts.refused), (0, 1));
+}
+
+#[test]
+fn as_many_connections_wait_as_the_system_allows() {
+    let most = std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap();
+    let most: usize = most.trim().parse().unwrap();
+    let listener = listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
+    let at = listener.local_addr().unwrap();
+    let connect = |_| TcpStream::connect_timeout(&at, PATIENCE).unwrap();
+    let waiting: Vec<_> = (0..most.min(300)).map(connect).collect();
+    assert!(!waiting.is_empty());
+}
+
+#[test]
+fn the_oldest_connection_without_a_proof_makes_place_for_another() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let at = listener.local_addr().unwrap();
+    let pair = || {
+        let near = TcpStream::connect(at).unwrap();
+        (near, listener.accept().unwrap().0)
+    };
+    let mut pending = Pending::default();
+    let mut all = Vec::new();
+    for i in 0..PENDING {
+        let (near, far) = pair();
+        let client = (i / PENDING_OF_CLIENT) as u128;
+        all.push((near, pending.take(client, far).unwrap()));
+    }
+    // One client gets no more, and takes no place of another.
+    assert_eq!(pending.take(0, pair().1), None);
+    assert_eq!(pending.waiting.len(), PENDING);
+    let (mut good, far) = pair();
+    let place = pending.take(1_000, far).unwrap();
+    assert_eq!(pending.waiting.len(), PENDING);
+    let mut byte = [0];
+    let (oldest, number) = &mut all[0];
+    oldest.set_read_timeout(Some(PATIENCE)).unwrap();
+    assert_eq!(oldest.read(&mut byte).unwrap(), 0);
+    assert!(pending.waiting.contains_key(&place));
+    // Its thread gives back a place that it has no more.
+    pending.give(*number);
+    assert_eq!(pending.waiting.len(), PENDING);
+    good.set_nonblocking(true).unwrap();
+    let open = good.read(&mut byte).unwrap_err();
+    assert_eq!(open.kind(), ErrorKind::WouldBlock);
 }
 
 #[test]
@@ -110,7 +185,11 @@ fn datagrams_arrive_with_the_marks_that_were_asked_for_and_connections_ask_for_e
         request.ecn = vec!["voice=ect1".parse().unwrap()];
         let result = run(&request, &never, || {}).unwrap();
         let voice = &result.sets[0];
-        assert_eq!((voice.packets, voice.lost), (4 * 127, 0), "{result}");
+        assert_eq!(
+            (voice.packets, voice.lost),
+            (Some(4 * 127), Some(0)),
+            "{result}"
+        );
         // What differed from the class of the rows on arrival would be counted.
         assert_eq!(voice.marks, ArrivedMarks::default(), "{result}");
         assert!(result.datagrams.iter().all(|row| row.tos == 8 << 2 | 1));
