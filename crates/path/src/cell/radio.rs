@@ -30,7 +30,7 @@ const EFFICIENCY: [u32; 16] = [
     45_234, 51_152, 55_547,
 ];
 
-/// Bits of a resource block in a subframe.
+/// Whole bits of a resource block in a subframe.
 pub(super) fn block_bits(cqi: u8) -> u64 {
     let efficiency = EFFICIENCY.get(usize::from(cqi)).copied().unwrap_or(0);
     ELEMENTS * u64::from(efficiency) / 10_000
@@ -106,6 +106,8 @@ mod tests {
         // Six blocks peak at 4,392 bits a subframe (TS 36.213 table 7.1.7.2.1-1, I_TBS 26).
         assert_eq!(8 * bytes(6, CQI_MAX), 4_392);
         assert_eq!(block_bits(1), 20);
+        // 132 · 0.2344 = 30.94.
+        assert_eq!(block_bits(2), 30);
         assert_eq!(bytes(100, 0), 0);
         assert_eq!(bytes(100, 16), 0);
     }
