@@ -21,11 +21,15 @@ fn said(output: &Output) -> String {
 
 /// A server at the far end, with the token in `token` of the pair's folder.
 fn server(pair: &Pair, net: u8) -> Running {
+    server_of(pair, net, pair.inside(false, NARROWS))
+}
+
+/// The same, by a command that starts the program.
+fn server_of(pair: &Pair, net: u8, mut command: Command) -> Running {
     let token = pair.path("token");
     fs::write(&token, "0123456789abcdef\n").unwrap();
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
     fs::set_permissions(&token, mode).unwrap();
-    let mut command = pair.inside(false, NARROWS);
     command.args([
         "traffic",
         "serve",
@@ -207,4 +211,99 @@ fn what_a_mix_is_and_what_is_wrong_in_it_is_printed() {
     assert_eq!(output.status.code(), Some(2), "{}", said(&output));
     assert!(said(&output).contains("mix.yaml:6:12"), "{}", said(&output));
     assert!(said(&output).contains("scavenger"), "{}", said(&output));
+}
+
+#[test]
+fn a_mix_that_is_no_text_of_some_length_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let show = |path: &std::path::Path, why: &str| {
+        let output = Command::new(NARROWS)
+            .args(["traffic", "show"])
+            .arg(path)
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+        assert!(said(&output).contains(why), "{}", said(&output));
+    };
+    let path = folder.path().join("mix.yaml");
+    fs::write(&path, [0xff, 0xfe]).unwrap();
+    show(&path, "UTF-8");
+    fs::write(&path, vec![b'#'; 2 << 20]).unwrap();
+    show(&path, "more than the 1048576 bytes");
+    let pipe = folder.path().join("pipe.yaml");
+    let made = Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success());
+    show(&pipe, "no regular file");
+}
+
+/// A server that nothing is received of any more, as of a host without power.
+#[test]
+fn a_server_that_stands_still_ends_a_mix_that_is_not_whole() {
+    let net = 96;
+    let Some(pair) = Pair::new("a mix whose server stands still", net, &[], None) else {
+        return;
+    };
+    let serving = server(&pair, net);
+    let mut command = client(&pair, net, &["--grace", "1s"]);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut running = Running::start(&mut command);
+    running.says("transfers in");
+    serving.signal("STOP");
+    let (status, text) = running.end();
+    serving.signal("CONT");
+    assert_eq!(status, Some(1), "{text}");
+    let result: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(result["whole"], false, "{text}");
+    let why = result["why"].as_str().unwrap();
+    assert!(why.contains("server"), "{why}");
+    for unknown in ["lost", "packets", "sent_bytes"] {
+        assert!(result["sets"][0][unknown].is_null(), "{unknown}: {text}");
+    }
+    assert!(result["datagrams_sent"].is_null(), "{text}");
+}
+
+#[test]
+fn descriptors_that_are_not_enough_are_said_with_their_number() {
+    let net = 97;
+    let Some(pair) = Pair::new("a mix with few descriptors", net, &[], None) else {
+        return;
+    };
+    let limited = |near: bool, limits: &str| {
+        let mut command = pair.inside(near, "sh");
+        let run = format!("{limits}; exec \"$0\" \"$@\"");
+        command.args(["-c", &run, NARROWS]);
+        command
+    };
+    let calls = "label: call\nclient:\n  at: [0s]\n  config: {server-address: h, target-bitrate: 100K, time-s: 2, parallel: 80}\n";
+    let run = |limits: &str| {
+        fs::write(pair.path("calls.yaml"), calls).unwrap();
+        let mut command = limited(true, limits);
+        command
+            .args(["traffic", "run"])
+            .arg(pair.path("calls.yaml"));
+        command.arg("--token").arg(pair.path("token"));
+        command.args(["--server", &format!("10.{net}.0.2"), "--format", "json"]);
+        let output = command.output().unwrap();
+        let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+        (output.status.code(), result)
+    };
+    let serving = server(&pair, net);
+    // What the process may have is had.
+    let (status, result) = run("ulimit -Sn 40");
+    assert_eq!(status, Some(0), "{}", result["why"]);
+    let (status, result) = run("ulimit -n 40");
+    assert_eq!(status, Some(1));
+    let why = result["why"].as_str().unwrap();
+    assert!(why.contains("of 80 transfers failed"), "{why}");
+    assert!(
+        why.contains("of the 40 that this process may have"),
+        "{why}"
+    );
+    drop(serving);
+    let serving = server_of(&pair, net, limited(false, "ulimit -n 40"));
+    let (status, result) = run("true");
+    assert_eq!(status, Some(1));
+    let why = result["why"].as_str().unwrap();
+    assert!(why.contains("the server, which may have 40"), "{why}");
+    drop(serving);
 }

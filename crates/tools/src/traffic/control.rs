@@ -74,7 +74,7 @@ impl Control {
         let mut proof = [0; PROOF];
         read_until(&mut stream, &mut proof, until).map_err(|e| match e.kind() {
             io::ErrorKind::TimedOut => e,
-            _ => wrong("it does not take the token"),
+            _ => wrong("it does not take the token, or is of another version"),
         })?;
         if !token.accepts(Side::Server, &nonces, &proof) {
             return Err(wrong("it has another token"));

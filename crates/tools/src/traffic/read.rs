@@ -62,13 +62,10 @@ fn text(path: &Path) -> Result<String, Error> {
         path: path.to_path_buf(),
         source,
     };
-    let content = |what: String| Error::Content {
-        path: path.to_path_buf(),
-        what,
-    };
+    let refused = |what: String| Error::Refused(format!("{}: {what}", path.display()));
     // A pipe may never end.
     if !std::fs::metadata(path).map_err(io)?.is_file() {
-        return Err(content("it is no regular file".to_owned()));
+        return Err(refused("it is no regular file".to_owned()));
     }
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(io)?;
@@ -76,7 +73,9 @@ fn text(path: &Path) -> Result<String, Error> {
         .read_to_end(&mut bytes)
         .map_err(io)?;
     if bytes.len() > MAX_BYTES {
-        return Err(content(format!("it has more than {MAX_BYTES} bytes")));
+        return Err(refused(format!(
+            "it has more than the {MAX_BYTES} bytes of the longest mix"
+        )));
     }
-    String::from_utf8(bytes).map_err(|_| content("it is no text in UTF-8".to_owned()))
+    String::from_utf8(bytes).map_err(|_| refused("it is no text in UTF-8".to_owned()))
 }

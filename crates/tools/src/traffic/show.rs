@@ -10,12 +10,12 @@ use serde::Serialize;
 pub struct Shown {
     /// What it was to fill, in bits a second; `None` of flow files.
     pub bandwidth_bits: Option<u64>,
-    /// How long it runs.
+    /// How long it runs; 0 of objects that begin at once, which last as long as the path takes.
     pub seconds: f64,
     /// Bytes of payload that it offers, without those of transfers that the path decides on.
     pub bytes: u64,
-    /// The same in bits a second.
-    pub offered_bits: f64,
+    /// The same in bits a second; `None` of a mix that does not last.
+    pub offered_bits: Option<f64>,
     /// Transfers.
     pub transfers: usize,
     /// Its flows.
@@ -45,7 +45,7 @@ pub struct ShownSet {
     pub dscp: Option<u8>,
     /// Bytes of payload of all; `None` where the path decides.
     pub bytes: Option<u64>,
-    /// The same in bits a second, over the time of the mix.
+    /// The same in bits a second, over the time of the mix; `None` if it does not last.
     pub offered_bits: Option<f64>,
 }
 
@@ -57,7 +57,7 @@ impl Shown {
             bandwidth_bits: mix.bandwidth.map(|bytes| bytes.saturating_mul(8)),
             seconds,
             bytes: mix.bytes(),
-            offered_bits: mix.offered(),
+            offered_bits: (seconds > 0.0).then(|| mix.offered()),
             transfers: mix.transfers(),
             sets: mix.sets.iter().map(|set| shown(set, seconds)).collect(),
             notes: mix.notes.clone(),
@@ -86,7 +86,9 @@ fn shown(set: &FlowSet, seconds: f64) -> ShownSet {
         },
         dscp: set.dscp,
         bytes,
-        offered_bits: bytes.map(|bytes| bytes as f64 * 8.0 / seconds.max(1e-9)),
+        offered_bits: bytes
+            .filter(|_| seconds > 0.0)
+            .map(|bytes| bytes as f64 * 8.0 / seconds),
     }
 }
 
@@ -143,14 +145,11 @@ impl fmt::Display for Shown {
             .chain(rows)
             .collect();
         table(f, &rows)?;
-        write!(
-            f,
-            "\n{} transfers, {} bytes in {:.0} s: {} Mbit/s of payload",
-            self.transfers,
-            self.bytes,
-            self.seconds,
-            mbit(self.offered_bits)
-        )?;
+        write!(f, "\n{} transfers, {} bytes", self.transfers, self.bytes)?;
+        if let Some(bits) = self.offered_bits {
+            let (seconds, rate) = (self.seconds, mbit(bits));
+            write!(f, " in {seconds:.0} s: {rate} Mbit/s of payload")?;
+        }
         if let Some(bits) = self.bandwidth_bits {
             write!(f, ", of {} that were to be filled", mbit(bits as f64))?;
         }
@@ -182,4 +181,28 @@ pub(super) fn table<const N: usize>(
         writeln!(f, "{}", line.join("  ").trim_end())?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_object_that_lasts_as_long_as_the_path_takes_has_no_rate() {
+        let text = |at: &str| {
+            let file = format!(
+                "label: page\nclient:\n  at: [{at}]\n  config: {{server-address: h, bytes: 1000}}\n"
+            );
+            let mix = Mix::of_files([("page.yaml", file.as_str())]).unwrap();
+            Shown::of(&mix).to_string()
+        };
+        let once = text("0s");
+        assert!(once.ends_with("\n1 transfers, 1000 bytes\n"), "{once}");
+        assert!(once.contains("the path's"), "{once}");
+        let twice = text("0s, 8s");
+        assert!(
+            twice.ends_with("2000 bytes in 8 s: 0.002 Mbit/s of payload\n"),
+            "{twice}"
+        );
+    }
 }

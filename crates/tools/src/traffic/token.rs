@@ -87,7 +87,7 @@ impl Token {
     }
 
     fn proven(side: Side, nonces: &[[u8; NONCE]; 2]) -> Vec<u8> {
-        let mut message = b"narrows traffic 1 ".to_vec();
+        let mut message = b"narrows traffic 2 ".to_vec();
         message.push(match side {
             Side::Client => b'c',
             Side::Server => b's',
