@@ -1,6 +1,6 @@
 //! Campaigns, comparisons, and results that lie in folders.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -44,20 +44,15 @@ pub struct Source {
     pub only: Vec<String>,
 }
 
-/// Files beside a text: those of the current folder.
-struct Here;
-
-impl scenario::Shelf for Here {
-    fn open(&self, path: &str) -> Option<Vec<u8>> {
-        std::fs::read(path).ok()
-    }
-}
-
 impl Source {
     /// The campaign, with the cells that are meant.
     pub fn campaign(&self) -> Result<scenario::Campaign, Failure> {
         let mut campaign = match &self.text {
-            Some(text) => scenario::Campaign::read(&self.name, text.as_bytes(), &Here, &self.sets)?,
+            Some(text) => {
+                // Files that it names are in the current folder.
+                let here = scenario::Beside(Path::new(""));
+                scenario::Campaign::read(&self.name, text.as_bytes(), &here, &self.sets)?
+            }
             None => {
                 let Campaigns { collection, files } = load::campaigns(&self.name)?;
                 if collection.is_some() {

@@ -1,6 +1,6 @@
 //! The catalogue: scenarios and campaigns that come with the program.
 
-use crate::campaign::Shelf;
+use crate::campaign::{Shelf, no_such_file};
 
 /// One file of the catalogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -176,12 +176,13 @@ struct CatalogShelf {
 }
 
 impl Shelf for CatalogShelf {
-    fn open(&self, path: &str) -> Option<Vec<u8>> {
+    fn open(&self, path: &str) -> Result<Vec<u8>, String> {
         let full = match self.folder {
             "" => path.to_owned(),
             folder => format!("{folder}/{path}"),
         };
-        let (_, text) = FILES.iter().find(|(known, _)| **known == full)?;
-        Some(text.as_bytes().to_vec())
+        let found = FILES.iter().find(|(known, _)| **known == full);
+        let (_, text) = found.ok_or_else(no_such_file)?;
+        Ok(text.as_bytes().to_vec())
     }
 }

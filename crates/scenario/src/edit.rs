@@ -1,6 +1,7 @@
 //! Changes of a file by name: comments, order and spacing stay as they were written.
 
 mod element;
+mod remove;
 mod rename;
 #[cfg(test)]
 mod tests;
@@ -40,7 +41,8 @@ pub enum Edit {
         /// The value.
         value: Json,
     },
-    /// Takes a table out.
+    /// Takes a table out, and what is about nothing else: with a host its links and flows, with a
+    /// link the changes of its elements.
     Remove {
         /// The kind of the table.
         table: String,
@@ -87,22 +89,23 @@ impl EditError {
 }
 
 /// `text` with `edits` made, one after the other; what else it holds stays as it is, letter by
-/// letter.
+/// letter. Beside it, in words, what was taken out because what it was about is gone.
 ///
 /// # Errors
 /// If it is no TOML, or one of the changes is about something that is not there. What does not
 /// fit a scenario is refused by a check of the new text.
-pub fn edited(text: &str, edits: &[Edit]) -> Result<String, EditError> {
+pub fn edited(text: &str, edits: &[Edit]) -> Result<(String, Vec<String>), EditError> {
     if edits.is_empty() {
-        return Ok(text.to_owned());
+        return Ok((text.to_owned(), Vec::new()));
     }
     let mut document: DocumentMut = text.parse().map_err(|error: toml_edit::TomlError| {
         EditError::new(format!("the text is no TOML: {}", error.message()))
     })?;
+    let mut along = Vec::new();
     for edit in edits {
-        make(&mut document, edit)?;
+        along.extend(make(&mut document, edit)?);
     }
-    Ok(document.to_string())
+    Ok((document.to_string(), along))
 }
 
 /// The scenario in a document: of a campaign, what is in it.
@@ -118,9 +121,10 @@ fn scenario(document: &mut DocumentMut) -> &mut Table {
     }
 }
 
-fn make(document: &mut DocumentMut, edit: &Edit) -> Result<(), EditError> {
+/// Makes one; what went along, in words.
+fn make(document: &mut DocumentMut, edit: &Edit) -> Result<Vec<String>, EditError> {
     match edit {
-        Edit::Add { table, values } => add(scenario(document), table, values),
+        Edit::Add { table, values } => add(scenario(document), table, values)?,
         Edit::Set {
             table,
             name,
@@ -131,10 +135,10 @@ fn make(document: &mut DocumentMut, edit: &Edit) -> Result<(), EditError> {
                 "scenario" => scenario(document),
                 kind => table_of(scenario(document), kind, name)?,
             };
-            set(table, key, value)
+            set(table, key, value)?;
         }
-        Edit::Remove { table, name } => remove(scenario(document), table, name),
-        Edit::Rename { table, name, to } => rename::rename(document, table, name, to),
+        Edit::Remove { table, name } => return remove::table(document, table, name),
+        Edit::Rename { table, name, to } => rename::rename(document, table, name, to)?,
         Edit::Element {
             link,
             direction,
@@ -144,9 +148,15 @@ fn make(document: &mut DocumentMut, edit: &Edit) -> Result<(), EditError> {
             to,
         } => {
             let link = table_of(scenario(document), "link", link)?;
-            element::change(link, *direction, *index, *action, (text.as_deref(), *to))
+            let before = remove::names(link);
+            element::change(link, *direction, *index, *action, (text.as_deref(), *to))?;
+            if *action == Action::Remove {
+                let after = remove::names(link);
+                return Ok(remove::elements(document, &before, &after, *index));
+            }
         }
     }
+    Ok(Vec::new())
 }
 
 fn is_key(key: &str) -> Result<(), EditError> {
@@ -183,20 +193,6 @@ fn add(root: &mut Table, kind: &str, values: &Map<String, Json>) -> Result<(), E
         _ => {
             let why = format!("`{kind}` is no list of [[{kind}]]");
             return Err(EditError::new(why));
-        }
-    }
-    Ok(())
-}
-
-fn remove(root: &mut Table, kind: &str, name: &str) -> Result<(), EditError> {
-    let Some(tables) = tables(root, kind) else {
-        return Err(missing(kind, name));
-    };
-    let at = position(tables, kind, name).ok_or_else(|| missing(kind, name))?;
-    if let Some(Item::ArrayOfTables(tables)) = root.get_mut(kind) {
-        tables.remove(at);
-        if tables.is_empty() {
-            root.remove(kind);
         }
     }
     Ok(())

@@ -1,15 +1,17 @@
 //! Finding scenarios and campaigns: in files, or in the catalogue by name.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use crate::campaign::{Campaign, Shelf};
 use crate::catalog::{self, CatalogEntry};
 use crate::collection::Collection;
 use crate::draft::Draft;
+use crate::outline::Outline;
 use crate::refusal::{Refusal, nearest};
 use crate::source::Spot;
-use crate::tree::{self, LONGEST_FILE, Node};
+use crate::tree::{self, LONGEST_FILE, Node, Value};
 
 /// A file that was found, not yet checked.
 #[derive(Clone, Debug)]
@@ -72,7 +74,7 @@ pub fn load(name: &str) -> Result<Loaded, Refusal> {
             fs::metadata(path),
         ) {
             (Some(near), _) => refusal.with_help(format!("did you mean `{near}`?")),
-            (None, Err(e)) if e.kind() == std::io::ErrorKind::PermissionDenied => refusal
+            (None, Err(e)) if e.kind() == ErrorKind::PermissionDenied => refusal
                 .with_help(format!("{}: {e}", path.display()))
                 .of_file(&e),
             (None, _) => refusal.with_help("`narrows list` shows the catalogue"),
@@ -101,7 +103,27 @@ fn read(path: &Path) -> Result<Vec<u8>, Refusal> {
         let allowed = format!("a file of at most {LONGEST_FILE} bytes");
         return Err(refusal(format!("{length} bytes"), &allowed));
     }
-    fs::read(path).map_err(cannot)
+    read_regular(path).map_err(cannot)
+}
+
+/// What the regular file `path` has in it.
+fn read_regular(path: &Path) -> std::io::Result<Vec<u8>> {
+    let unusable = |why: String| std::io::Error::new(ErrorKind::InvalidData, why);
+    let facts = fs::metadata(path)?;
+    // Opening a pipe may never return, and a device has no length.
+    if !facts.is_file() {
+        return Err(unusable("it is no regular file".to_owned()));
+    }
+    let length = facts.len();
+    if length > LONGEST_RECORDING {
+        let why = format!("{length} bytes are more than {LONGEST_RECORDING}");
+        return Err(unusable(why));
+    }
+    let mut bytes = Vec::new();
+    // Files of the kernel say that they are empty.
+    let mut file = File::open(path)?.take(LONGEST_RECORDING);
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 impl Loaded {
@@ -175,6 +197,25 @@ impl Loaded {
         Campaign::read(&self.name, &self.bytes, self, sets)
     }
 
+    /// What a check of it goes through: the tables and elements of its scenario, and how many
+    /// cells check it again, of a campaign.
+    ///
+    /// # Errors
+    /// If it is no TOML.
+    pub fn size(&self) -> Result<(usize, usize), Refusal> {
+        let root = tree::read(&self.name, &self.bytes)?;
+        let base = root.at("base").and_then(Node::as_text);
+        let base = base.and_then(|path| tree::read(path, &self.open(path).ok()?).ok());
+        let scenario = root.at("scenario").or(base.as_ref()).unwrap_or(&root);
+        let axes = root.at("axis").map(|axis| match &axis.value {
+            Value::Table(axes) => axes.0.iter().map(|(_, axis)| axis.count()).collect(),
+            _ => Vec::new(),
+        });
+        let axes = axes.unwrap_or_default();
+        let cells = axes.into_iter().fold(1, usize::saturating_mul);
+        Ok((Outline::of(scenario).size(), cells))
+    }
+
     /// The collection in it.
     ///
     /// # Errors
@@ -221,30 +262,18 @@ impl Loaded {
 
 /// Files beside it.
 impl Shelf for Loaded {
-    fn open(&self, path: &str) -> Option<Vec<u8>> {
+    fn open(&self, path: &str) -> Result<Vec<u8>, String> {
         self.place.open(path)
-    }
-
-    fn recording(&self, path: &str) -> Result<Vec<u8>, String> {
-        self.place.recording(path)
     }
 }
 
 impl Shelf for Place {
-    fn open(&self, path: &str) -> Option<Vec<u8>> {
+    fn open(&self, path: &str) -> Result<Vec<u8>, String> {
         match self {
             Self::Catalog(entry) => entry.shelf().open(path),
             Self::Folder(folder) => Beside(folder).open(path),
-            Self::Within { root, folder } => read(&within(root, folder, path)?).ok(),
-        }
-    }
-
-    fn recording(&self, path: &str) -> Result<Vec<u8>, String> {
-        match self {
-            Self::Catalog(entry) => entry.shelf().recording(path),
-            Self::Folder(folder) => Beside(folder).recording(path),
             Self::Within { root, folder } => match within(root, folder, path) {
-                Some(path) => Beside(folder).recording(&path.to_string_lossy()),
+                Some(path) => read_regular(&path).map_err(|e| e.to_string()),
                 None => Err("there is no such file in the folder".to_owned()),
             },
         }
@@ -258,26 +287,13 @@ fn within(root: &Path, folder: &Path, path: &str) -> Option<PathBuf> {
     path.starts_with(root).then_some(path)
 }
 
-/// The files in and below a folder.
-pub(crate) struct Beside<'a>(pub(crate) &'a Path);
+/// The files in and below a folder; those of the current one if it is empty.
+#[derive(Clone, Copy, Debug)]
+pub struct Beside<'a>(pub &'a Path);
 
 impl Shelf for Beside<'_> {
-    fn open(&self, path: &str) -> Option<Vec<u8>> {
-        read(&self.0.join(path)).ok()
-    }
-
-    fn recording(&self, path: &str) -> Result<Vec<u8>, String> {
-        let path = self.0.join(path);
-        let facts = fs::metadata(&path).map_err(|e| e.to_string())?;
-        // A pipe may never end, a device has no length.
-        if !facts.is_file() {
-            return Err("it is no regular file".to_owned());
-        }
-        let length = facts.len();
-        if length > LONGEST_RECORDING {
-            return Err(format!("{length} bytes are more than {LONGEST_RECORDING}"));
-        }
-        fs::read(&path).map_err(|e| e.to_string())
+    fn open(&self, path: &str) -> Result<Vec<u8>, String> {
+        read_regular(&self.0.join(path)).map_err(|e| e.to_string())
     }
 }
 
@@ -299,21 +315,31 @@ mod tests {
         }
         std::os::unix::fs::symlink("../../outside.csv", root.join("in/link.csv")).expect("a link");
         let loaded = Loaded::of_text("t", "", &root, &root.join("in"));
-        let opened = |name: &str| loaded.open(name).is_some() && loaded.recording(name).is_ok();
+        let opened = |name: &str| loaded.open(name).is_ok();
         assert!(opened("own.csv") && opened("../beside.csv"));
         for name in ["../../outside.csv", "link.csv", "/etc/passwd"] {
-            assert!(
-                loaded.open(name).is_none() && loaded.recording(name).is_err(),
-                "{name}"
-            );
+            assert!(!opened(name), "{name}");
         }
     }
 
     #[test]
-    fn a_recording_is_a_regular_file() {
+    fn a_file_that_a_text_names_is_a_regular_one() {
         let at = tempfile::tempdir().expect("a folder");
-        std::os::unix::fs::symlink("/dev/zero", at.path().join("z.csv")).expect("a link");
-        let refused = Beside(at.path()).recording("z.csv").expect_err("a device");
-        assert!(refused.contains("regular file"), "{refused}");
+        let link = |to: &str, name: &str| {
+            std::os::unix::fs::symlink(to, at.path().join(name)).expect("a link");
+        };
+        link("/dev/zero", "zero.csv");
+        link(".", "folder.csv");
+        // It says its length, but has no bytes on the disk.
+        let long = File::create(at.path().join("long.csv")).expect("a file");
+        long.set_len(LONGEST_RECORDING + 1).expect("a length");
+        for (name, why) in [
+            ("zero.csv", "regular file"),
+            ("folder.csv", "regular file"),
+            ("long.csv", "are more than"),
+        ] {
+            let refused = Beside(at.path()).open(name).expect_err(name);
+            assert!(refused.contains(why), "{name}: {refused}");
+        }
     }
 }

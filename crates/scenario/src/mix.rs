@@ -128,7 +128,7 @@ impl<'t> One<'t> {
             return Err(refuse(format!("`{file}`"), "a path without `..`"));
         }
         let bytes = shelf
-            .recording(file)
+            .open(file)
             .map_err(|why| refuse(format!("`{file}`: {why}"), "a file that can be read"))?;
         if bytes.len() > MAX_BYTES {
             let found = format!("`{file}` of {} bytes", bytes.len());

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::campaign::Shelf;
+use crate::campaign::{Shelf, no_such_file};
 
 /// The files that the elements of a plan name, as they were read: for each name, as the element
 /// spells it, the contents. A plan as a scenario file ([`Plan::to_toml`](crate::Plan::to_toml))
@@ -18,7 +18,7 @@ impl NamedFiles {
     /// # Errors
     /// Why it cannot be read, in words.
     pub(crate) fn read(&mut self, name: &str, shelf: &dyn Shelf) -> Result<&str, String> {
-        let bytes = shelf.recording(name)?;
+        let bytes = shelf.open(name)?;
         let text = String::from_utf8_lossy(&bytes).into_owned();
         self.0.insert(name.to_owned(), text);
         Ok(&self.0[name])
@@ -26,8 +26,8 @@ impl NamedFiles {
 }
 
 impl Shelf for NamedFiles {
-    fn open(&self, path: &str) -> Option<Vec<u8>> {
-        let text = self.0.get(path)?;
-        Some(text.clone().into_bytes())
+    fn open(&self, path: &str) -> Result<Vec<u8>, String> {
+        let text = self.0.get(path).ok_or_else(no_such_file)?;
+        Ok(text.clone().into_bytes())
     }
 }

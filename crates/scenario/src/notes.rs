@@ -1,8 +1,11 @@
 //! Words that mean something else than a reader may think.
 
+use std::collections::BTreeSet;
+
 use narrows_units::{Rate, Value as _, Words};
 
 use crate::draft::Draft;
+use crate::source::Spot;
 use crate::tree::{Node, Value};
 
 /// What netem takes a probability for.
@@ -47,16 +50,23 @@ fn percent(share: &str) -> String {
 impl Draft {
     /// [`notes`] on all words in it, each once.
     pub fn notes(&self) -> Vec<String> {
-        self.placed_notes()
-            .into_iter()
-            .map(|(_, note)| note)
-            .collect()
+        let notes = self.all_notes().into_iter();
+        notes.map(|(_, note)| note).collect()
     }
 
-    /// The same with line and column, both from 1, of the value that each is first about.
-    pub fn placed_notes(&self) -> Vec<((usize, usize), String)> {
-        let mut all = Vec::new();
-        collect(&self.root, &mut all);
+    /// The first `most` of them with line and column, both from 1, of the value that each is
+    /// first about; and how many more there are.
+    pub fn placed_notes(&self, most: usize) -> (Vec<((usize, usize), String)>, usize) {
+        let all = self.all_notes();
+        let more = all.len().saturating_sub(most);
+        let first = all.into_iter().take(most);
+        let placed = first.map(|(spot, note)| (spot.line_and_column(), note));
+        (placed.collect(), more)
+    }
+
+    fn all_notes(&self) -> Vec<Placed<'_>> {
+        let (mut all, mut known) = (Vec::new(), BTreeSet::new());
+        collect(&self.root, &mut all, &mut known);
         all
     }
 }
@@ -65,25 +75,25 @@ impl Draft {
 const PROSE: [&str; 4] = ["name", "title", "about", "source"];
 
 /// A note and where the value was written that it is about.
-type Placed = ((usize, usize), String);
+type Placed<'d> = (&'d Spot, String);
 
-fn collect(node: &Node, all: &mut Vec<Placed>) {
+fn collect<'d>(node: &'d Node, all: &mut Vec<Placed<'d>>, known: &mut BTreeSet<String>) {
     let mut add = |words: &str| {
         for note in notes(words) {
-            if all.iter().all(|(_, before)| *before != note) {
-                all.push((node.spot.line_and_column(), note));
+            if known.insert(note.clone()) {
+                all.push((&node.spot, note));
             }
         }
     };
     match &node.value {
         Value::Text(words) | Value::Raw(words) => add(words),
         Value::Element { layers, .. } => layers.iter().for_each(|words| add(words)),
-        Value::List(list) => list.iter().for_each(|node| collect(node, all)),
+        Value::List(list) => list.iter().for_each(|node| collect(node, all, known)),
         Value::Table(table) => table
             .0
             .iter()
             .filter(|(key, _)| !PROSE.contains(&key.name.as_str()))
-            .for_each(|(_, node)| collect(node, all)),
+            .for_each(|(_, node)| collect(node, all, known)),
         _ => {}
     }
 }

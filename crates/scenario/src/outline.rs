@@ -1,6 +1,6 @@
 //! What a file is about, for drawing: also of files that a check refuses.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use narrows_app::APP_KINDS;
 use serde::Serialize;
@@ -126,7 +126,7 @@ impl Outline {
         Ok(Self::of(root.at("scenario").unwrap_or(&root)))
     }
 
-    fn of(root: &Node) -> Self {
+    pub(crate) fn of(root: &Node) -> Self {
         let mut outline = Self::default();
         for (kind, table) in ["host", "router"].iter().flat_map(|kind| {
             let tables = tables(root, kind);
@@ -145,6 +145,8 @@ impl Outline {
                 values: values(table),
             });
         }
+        let names = outline.nodes.iter().enumerate();
+        let mut known: Known = names.rev().map(|(i, n)| (n.name.clone(), i)).collect();
         let alone = tables(root, "link").count() == 1;
         for table in tables(root, "link") {
             let usual = if alone { ONLY_LINK } else { "" };
@@ -152,7 +154,7 @@ impl Outline {
                 .filter_map(|end| Some((end.as_text()?.to_owned(), line(end))))
                 .collect();
             for (name, line) in &ends {
-                outline.end(name, *line);
+                outline.end(&mut known, name, *line);
             }
             outline.links.push(OutlineLink {
                 name: text(table, "name").unwrap_or_else(|| usual.to_owned()),
@@ -163,20 +165,21 @@ impl Outline {
                 values: values(table),
             });
         }
-        outline.senders(root);
-        outline.rest(root);
+        outline.senders(root, &known);
+        outline.rest(root, &known);
         outline.values = values(root);
-        let is_table = |value: &Json| match value {
-            Json::Array(items) => items.iter().any(Json::is_object),
-            value => value.is_object(),
+        let is_value = |value: &Json| match value {
+            Json::Array(items) => !items.iter().any(Json::is_object),
+            value => !value.is_object(),
         };
-        outline.values.retain(|_, value| !is_table(value));
+        outline.values.retain(|_, value| is_value(value));
         outline
     }
 
     /// The end of a link is a host where it is nothing else.
-    fn end(&mut self, name: &str, line: usize) {
-        if self.nodes.iter().all(|node| node.name != name) {
+    fn end(&mut self, known: &mut Known, name: &str, line: usize) {
+        if !known.contains_key(name) {
+            known.insert(name.to_owned(), self.nodes.len());
             self.nodes.push(OutlineNode {
                 name: name.to_owned(),
                 kind: "host",
@@ -186,7 +189,7 @@ impl Outline {
         }
     }
 
-    fn senders(&mut self, root: &Node) {
+    fn senders(&mut self, root: &Node, known: &Known) {
         let kinds = APP_KINDS.iter().map(|kind| kind.name);
         for table in ["flow", "app", "probe"].into_iter().chain(kinds) {
             for node in tables(root, table) {
@@ -197,7 +200,7 @@ impl Outline {
                 let name = text(node, "name").unwrap_or_default();
                 let from = text(node, "from").unwrap_or_default();
                 if !["flow", "probe"].contains(&table) {
-                    self.runs(&from, format!("{kind} {name}"));
+                    self.runs(known, &from, format!("{kind} {name}"));
                 }
                 self.flows.push(OutlineFlow {
                     name,
@@ -213,22 +216,22 @@ impl Outline {
         }
     }
 
-    fn rest(&mut self, root: &Node) {
+    fn rest(&mut self, root: &Node, known: &Known) {
         let kinds = APP_KINDS.iter().map(|kind| kind.name);
         let drawn = ["host", "router", "link", "flow", "app", "probe"];
         let drawn: BTreeSet<_> = drawn.into_iter().chain(kinds).collect();
         let Value::Table(entries) = &root.value else {
             return;
         };
-        for (key, _) in &entries.0 {
+        for (key, node) in &entries.0 {
             let kind = key.name.as_str();
             if drawn.contains(kind) {
                 continue;
             }
-            for table in tables(root, kind) {
+            for table in items_of(node).iter().filter(|node| is_table(node)) {
                 let name = text(table, "name").unwrap_or_default();
                 if let (Some(host), "proxy" | "command") = (text(table, "host"), kind) {
-                    self.runs(&host, format!("{kind} {name}"));
+                    self.runs(known, &host, format!("{kind} {name}"));
                 }
                 self.others.push(OutlineTable {
                     name,
@@ -240,29 +243,46 @@ impl Outline {
         }
     }
 
-    fn runs(&mut self, host: &str, what: String) {
-        if let Some(node) = self.nodes.iter_mut().find(|node| node.name == host) {
-            node.apps.push(what);
+    fn runs(&mut self, known: &Known, host: &str, what: String) {
+        if let Some(node) = known.get(host) {
+            self.nodes[*node].apps.push(what);
         }
+    }
+
+    /// How many tables and elements there are.
+    pub(crate) fn size(&self) -> usize {
+        let elements = self
+            .links
+            .iter()
+            .map(|link| link.up.len() + link.down.len());
+        let declared = self.nodes.iter().filter(|node| !node.table.is_empty());
+        let tables = self.links.len() + self.flows.len() + self.others.len();
+        declared.count() + tables + elements.sum::<usize>()
     }
 }
 
+/// The places of nodes by their names.
+type Known = BTreeMap<String, usize>;
+
 /// The tables of a key, or the one that it is.
 fn tables<'n>(root: &'n Node, key: &str) -> impl Iterator<Item = &'n Node> {
-    items(root, key).filter(|node| matches!(node.value, Value::Table(_)))
+    items(root, key).filter(|node| is_table(node))
+}
+
+fn is_table(node: &Node) -> bool {
+    matches!(node.value, Value::Table(_))
 }
 
 /// The values of a list, or the one that is there instead.
 fn items<'n>(table: &'n Node, key: &str) -> impl Iterator<Item = &'n Node> {
-    let items = match table.at(key) {
-        Some(Node {
-            value: Value::List(list),
-            ..
-        }) => &list[..],
-        Some(one) => std::slice::from_ref(one),
-        None => &[],
-    };
-    items.iter()
+    table.at(key).map(items_of).unwrap_or_default().iter()
+}
+
+fn items_of(node: &Node) -> &[Node] {
+    match &node.value {
+        Value::List(list) => list,
+        _ => std::slice::from_ref(node),
+    }
 }
 
 fn text(table: &Node, key: &str) -> Option<String> {
@@ -270,7 +290,7 @@ fn text(table: &Node, key: &str) -> Option<String> {
 }
 
 fn line(node: &Node) -> usize {
-    node.spot.line_and_column().0
+    node.spot.line()
 }
 
 /// The keys of a table with their values, as JSON has them.

@@ -1,13 +1,24 @@
 //! Where a value was written: a file, or a word of the command line.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A text that values were read from.
 #[derive(Debug)]
 struct Text {
     name: String,
     text: String,
+    /// Where its lines begin, once somebody has asked.
+    lines: OnceLock<Vec<usize>>,
+}
+
+impl Text {
+    fn line_starts(&self) -> &[usize] {
+        self.lines.get_or_init(|| {
+            let ends = self.text.match_indices('\n').map(|(at, _)| at + 1);
+            std::iter::once(0).chain(ends).collect()
+        })
+    }
 }
 
 /// A range of bytes in a text, which it keeps alive.
@@ -31,6 +42,7 @@ impl Spot {
             text: Arc::new(Text {
                 name: name.to_owned(),
                 text: text.to_owned(),
+                lines: OnceLock::new(),
             }),
         }
     }
@@ -74,14 +86,18 @@ impl Spot {
         self.at(self.span.start..self.span.start + len)
     }
 
+    /// The line, from 1.
+    pub(crate) fn line(&self) -> usize {
+        let starts = self.text.line_starts();
+        starts.partition_point(|start| *start <= self.span.start)
+    }
+
     /// Line and column, both from 1; columns count characters.
     pub(crate) fn line_and_column(&self) -> (usize, usize) {
-        let before = &self.text.text[..self.span.start];
-        let line_start = before.rfind('\n').map_or(0, |i| i + 1);
-        (
-            before.matches('\n').count() + 1,
-            before[line_start..].chars().count() + 1,
-        )
+        let line = self.line();
+        let start = self.text.line_starts()[line - 1];
+        let before = &self.text.text[start..self.span.start];
+        (line, before.chars().count() + 1)
     }
 
     /// The line around the spot, clipped if it is long, and the offset of its

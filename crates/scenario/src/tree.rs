@@ -159,6 +159,15 @@ impl Node {
         }
     }
 
+    /// How many values a list or a table has.
+    pub(crate) fn count(&self) -> usize {
+        match &self.value {
+            Value::List(list) => list.len(),
+            Value::Table(table) => table.0.len(),
+            _ => 1,
+        }
+    }
+
     /// The value of a key, if it is a table and has it.
     pub(crate) fn at(&self, key: &str) -> Option<&Self> {
         match &self.value {

@@ -333,8 +333,8 @@ fn applications_have_names_and_metrics_of_their_own() {
         );
         struct Empty;
         impl narrows_scenario::Shelf for Empty {
-            fn open(&self, _: &str) -> Option<Vec<u8>> {
-                None
+            fn open(&self, _: &str) -> Result<Vec<u8>, String> {
+                Err("no files".to_owned())
             }
         }
         let read = narrows_scenario::Campaign::read("c.toml", text.as_bytes(), &Empty, &[]);

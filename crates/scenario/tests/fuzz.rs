@@ -76,11 +76,11 @@ fn corpus(name: &str) -> Corpus {
 struct Beside;
 
 impl Shelf for Beside {
-    fn open(&self, path: &str) -> Option<Vec<u8>> {
+    fn open(&self, path: &str) -> Result<Vec<u8>, String> {
         match path {
-            "base.toml" => Some(BASE.as_bytes().to_vec()),
-            "table.csv" => Some(TABLE.as_bytes().to_vec()),
-            _ => None,
+            "base.toml" => Ok(BASE.as_bytes().to_vec()),
+            "table.csv" => Ok(TABLE.as_bytes().to_vec()),
+            _ => Err("there is no such file".to_owned()),
         }
     }
 }

@@ -104,11 +104,11 @@ struct Beside<'a> {
 }
 
 impl Shelf for Beside<'_> {
-    fn open(&self, path: &str) -> Option<Vec<u8>> {
+    fn open(&self, path: &str) -> Result<Vec<u8>, String> {
         match path {
-            "base.toml" => Some(self.base.as_bytes().to_vec()),
-            "table.csv" | "table.trace" => Some(self.table.as_bytes().to_vec()),
-            _ => None,
+            "base.toml" => Ok(self.base.as_bytes().to_vec()),
+            "table.csv" | "table.trace" => Ok(self.table.as_bytes().to_vec()),
+            _ => Err("there is no such file".to_owned()),
         }
     }
 }

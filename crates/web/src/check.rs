@@ -11,6 +11,16 @@ use crate::documents::Documents;
 use crate::error::Answer;
 use crate::state::{Shared, Work, aside};
 
+/// Tables and elements of a text that is checked: names are looked up among all others, and the
+/// ways of flows among all links, so that the time grows with the square.
+const MOST: usize = 5_000;
+
+/// Cells of a campaign times the tables and elements of each.
+const MOST_OF_CELLS: usize = 500_000;
+
+/// Notes that are listed.
+const MOST_NOTES: usize = 100;
+
 /// A text to check.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -102,10 +112,7 @@ impl Checked {
     pub(crate) fn of(documents: &Documents, text: &Text) -> Answer<Self> {
         let id = text.document.as_ref().map(|id| documents.id(id));
         let loaded = documents.draft(id.transpose()?.as_ref(), &text.text);
-        let mut checked = Self {
-            graph: Outline::read(&loaded.name, &loaded.bytes).ok(),
-            ..Self::default()
-        };
+        let mut checked = Self::default();
         if let Err(refusal) = checked.check(&loaded) {
             checked.findings.insert(0, (&refusal).into());
         }
@@ -113,10 +120,12 @@ impl Checked {
     }
 
     fn check(&mut self, loaded: &Loaded) -> Result<(), Refusal> {
+        self.graph = Some(Outline::read(&loaded.name, &loaded.bytes)?);
+        are_few(loaded)?;
         match loaded.kind()? {
             FileKind::Scenario => {
                 let draft = loaded.draft()?;
-                self.notes(draft.placed_notes());
+                self.notes(draft.placed_notes(MOST_NOTES));
                 let plan = draft.check()?;
                 self.duration_s = Some(plan.duration.as_secs_f64());
                 self.boxes = plan.rules_of_boxes();
@@ -136,7 +145,13 @@ impl Checked {
         Ok(())
     }
 
-    fn notes(&mut self, notes: Vec<((usize, usize), String)>) {
+    fn notes(&mut self, (mut notes, more): (Vec<((usize, usize), String)>, usize)) {
+        if let (Some((place, _)), 1..) = (notes.last(), more) {
+            notes.push((
+                *place,
+                format!("and {more} further notes, which are not listed"),
+            ));
+        }
         for ((line, column), message) in notes {
             self.findings.push(Finding {
                 severity: "note",
@@ -154,6 +169,27 @@ impl Checked {
         self.programs = programs(plans);
         self.programs_digest = agreed(&self.programs);
     }
+}
+
+/// Refuses what a check would go through for longer than others should wait.
+pub(crate) fn are_few(loaded: &Loaded) -> Result<(), Refusal> {
+    let (size, cells) = loaded.size()?;
+    let refuse = |found, allowed| {
+        Err(Refusal::new("", found, allowed)
+            .with_help("`narrows run` and `narrows campaign` have no such bound"))
+    };
+    if size > MOST {
+        let found = format!("{size} tables and elements");
+        return refuse(found, format!("at most {MOST} in the page"));
+    }
+    if size.saturating_mul(cells) > MOST_OF_CELLS {
+        let found = format!("{cells} cells of {size} tables and elements each");
+        return refuse(
+            found,
+            format!("at most {MOST_OF_CELLS} together in the page"),
+        );
+    }
+    Ok(())
 }
 
 /// The programs that runs of `plans` start, each once.
@@ -190,4 +226,78 @@ pub(crate) async fn check(
         Checked::of(&lab.documents, &text).map(Json)
     })
     .await
+}
+
+#[cfg(test)]
+mod tests {
+    use narrows::scenario::catalog;
+
+    use super::*;
+
+    #[test]
+    fn the_page_checks_all_that_is_in_the_catalogue() {
+        for entry in catalog::entries() {
+            let size = Loaded::from(entry).size().expect("TOML");
+            assert!(
+                are_few(&Loaded::from(entry)).is_ok(),
+                "{}: {size:?}",
+                entry.name
+            );
+        }
+    }
+
+    #[test]
+    fn a_text_of_too_many_tables_is_refused_before_they_are_checked() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let documents = Documents::of(folder.path()).expect("a folder");
+        let check = |text: String| {
+            let document = None;
+            Checked::of(&documents, &Text { text, document }).expect("an answer")
+        };
+        // Two ends and a way between them: what is wrong, if anything, is that there are so many.
+        let chain = |links: usize| {
+            let link = |n| {
+                format!(
+                    "[[link]]\nname = \"l{n}\"\nends = [\"n{n}\", \"n{}\"]\n",
+                    n + 1
+                )
+            };
+            let links: String = (0..links).map(link).collect();
+            format!(
+                "version = 1\nname = \"x\"\nduration = \"1s\"\n{links}[[flow]]\nname = \"f\"\n\
+                 from = \"n0\"\nto = \"n9\"\ncc = \"cubic\"\n"
+            )
+        };
+        assert!(check(chain(4_000)).findings.is_empty());
+        let refused = check(chain(MOST));
+        let message = &refused.findings[0].message;
+        assert!(message.contains("at most 5000 in the page"), "{message}");
+        assert!(refused.graph.is_some(), "it is drawn all the same");
+        let axis = |name: &str| {
+            let values: Vec<String> = (0..1_000).map(|n| format!("\"{n}\"")).collect();
+            format!("{name} = [{}]\n", values.join(","))
+        };
+        let campaign = format!(
+            "version = 1\nkind = \"campaign\"\nname = \"c\"\ncell = \"{{a}}{{b}}\"\n\
+             [[scenario.link]]\nends = [\"a\", \"b\"]\n[axis]\n{}{}",
+            axis("a"),
+            axis("b")
+        );
+        let message = &check(campaign).findings[0].message;
+        assert!(message.contains("1000000 cells"), "{message}");
+    }
+
+    #[test]
+    fn notes_are_listed_up_to_a_number_and_the_others_are_counted() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let documents = Documents::of(folder.path()).expect("a folder");
+        let words: Vec<String> = (0..250).map(|n| format!("\"rate {n}.5Mbps\"")).collect();
+        let text = format!("version = 1\nnote = [{}]", words.join(", "));
+        let document = None;
+        let checked = Checked::of(&documents, &Text { text, document }).expect("an answer");
+        let notes = checked.findings.iter().filter(|f| f.severity == "note");
+        let notes: Vec<_> = notes.map(|finding| &finding.message).collect();
+        assert_eq!(notes.len(), MOST_NOTES + 1);
+        assert!(notes[MOST_NOTES].contains("150 further"), "{notes:?}");
+    }
 }

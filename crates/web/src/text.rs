@@ -34,6 +34,9 @@ pub(crate) struct Edits {
 pub(crate) struct Edited {
     /// All of it.
     text: String,
+    /// What was taken out because what it was about is gone, in words.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    along: Vec<String>,
     /// What a check of it found.
     #[serde(flatten)]
     checked: Checked,
@@ -91,14 +94,14 @@ pub(crate) async fn edit(
                 "at most {MOST_EDITS} edits at a time"
             )));
         }
-        let text = edited(&edits.text, &edits.edits);
-        let text = Text {
-            text: text.map_err(|error| ApiError::unusable(error.to_string()))?,
-            document: edits.document,
-        };
+        let made = edited(&edits.text, &edits.edits);
+        let (text, along) = made.map_err(|error| ApiError::unusable(error.to_string()))?;
+        let document = edits.document;
+        let text = Text { text, document };
         let checked = Checked::of(&lab.documents, &text)?;
         Ok(Json(Edited {
             text: text.text,
+            along,
             checked,
         }))
     })

@@ -126,8 +126,8 @@ mod tests {
     struct NoFiles;
 
     impl Shelf for NoFiles {
-        fn open(&self, _: &str) -> Option<Vec<u8>> {
-            None
+        fn open(&self, _: &str) -> Result<Vec<u8>, String> {
+            Err("no files".to_owned())
         }
     }
 

@@ -183,8 +183,8 @@ mod tests {
     struct Empty;
 
     impl Shelf for Empty {
-        fn open(&self, _: &str) -> Option<Vec<u8>> {
-            None
+        fn open(&self, _: &str) -> Result<Vec<u8>, String> {
+            Err("no files".to_owned())
         }
     }
 

@@ -85,17 +85,15 @@ pub struct Cell {
 /// Where a campaign finds the files that it names.
 pub trait Shelf {
     /// The contents of the file at `path`, as the campaign spells it.
-    fn open(&self, path: &str) -> Option<Vec<u8>>;
-
-    /// The contents of a recording, which may be longer than what people
-    /// write.
     ///
     /// # Errors
     /// Why there are none, in words.
-    fn recording(&self, path: &str) -> Result<Vec<u8>, String> {
-        let missing = || "there is no such file, or it cannot be read".to_owned();
-        self.open(path).ok_or_else(missing)
-    }
+    fn open(&self, path: &str) -> Result<Vec<u8>, String>;
+}
+
+/// Why a shelf has no file, where there is no more to say.
+pub(crate) fn no_such_file() -> String {
+    "there is no such file".to_owned()
 }
 
 impl Campaign {

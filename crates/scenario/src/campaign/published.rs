@@ -33,10 +33,9 @@ impl<'a> Published<'a> {
         metrics: &[Metric],
     ) -> Result<Self, Refusal> {
         let path = places.required(table, "file", &table.file, "the name of a CSV file")?;
-        let bytes = shelf.open(path).ok_or_else(|| {
-            places
-                .refuse(path, "a CSV file beside this one")
-                .with_help("there is no such file, or it cannot be read")
+        let bytes = shelf.open(path).map_err(|why| {
+            let allowed = "a CSV file beside this one";
+            places.refuse(path, allowed).with_help(why)
         })?;
         let (columns, rows, file) = read(path, &bytes)?;
         let column = |name: &str, at: &At<String>, key: &str| {

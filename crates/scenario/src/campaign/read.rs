@@ -195,10 +195,9 @@ impl Reader<'_> {
             (None, None) => Err(self.places.missing(self.given, "base", ALLOWED)),
             (Some(base), Some(_)) => Err(self.places.refuse(base, ALLOWED)),
             (Some(path), None) => {
-                let bytes = self.shelf.open(path).ok_or_else(|| {
-                    self.places
-                        .refuse(path, "the file of a scenario")
-                        .with_help("there is no such file, or it cannot be read")
+                let bytes = self.shelf.open(path).map_err(|why| {
+                    let allowed = "the file of a scenario";
+                    self.places.refuse(path, allowed).with_help(why)
                 })?;
                 Draft::read(path, &bytes)
             }

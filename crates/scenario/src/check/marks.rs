@@ -120,8 +120,15 @@ impl Check<'_> {
     fn once(&self, table: &At<Mark>, mark: &SignalPlan) -> Result<(), Refusal> {
         let plan = &self.plan;
         for other in &plan.marks {
-            let flows = mark.flows.iter().filter(|f| other.flows.contains(f));
-            let both = |host: &HostIndex| mark.hosts.contains(host) && other.hosts.contains(host);
+            // All lists are in order. Most marks have no host in common.
+            let mut hosts = mark.hosts.clone();
+            hosts.retain(|host| other.hosts.binary_search(host).is_ok());
+            if hosts.is_empty() {
+                continue;
+            }
+            let flows = mark.flows.iter();
+            let flows = flows.filter(|flow| other.flows.binary_search(flow).is_ok());
+            let both = |host: &HostIndex| hosts.contains(host);
             let twice = flows
                 .map(|f| &plan.flows[f.0 as usize])
                 .find_map(|flow| Some((flow, ends(flow).into_iter().find(both)?)));

@@ -16,7 +16,9 @@ impl Check<'_> {
                 return Err(places.refuse(at, "a time above zero"));
             }
             let known = || self.plan.taps.iter().map(|t| t.name.as_str());
-            let tap = places.required(table, "tap", &table.tap, &one_of(known()))?;
+            let Some(tap) = &*table.tap else {
+                return Err(places.missing(table, "tap", one_of(known())));
+            };
             if !known().any(|t| t == tap.as_str()) {
                 let refusal = places.refuse(tap, one_of(known()));
                 return Err(refusal.did_you_mean(tap, known()));

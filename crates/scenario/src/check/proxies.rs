@@ -69,11 +69,13 @@ impl Check<'_> {
     /// The host or router that a proxy runs on.
     fn proxy_host(&self, table: &At<Proxy>) -> Result<HostIndex, Refusal> {
         let names = || self.host_names();
-        let allowed = format!("the name of a host or router: {}", one_of(names()));
-        let host = self.places.required(table, "host", &table.host, &allowed)?;
+        let allowed = || format!("the name of a host or router: {}", one_of(names()));
+        let Some(host) = &*table.host else {
+            return Err(self.places.missing(table, "host", allowed()));
+        };
         self.plan.host_named(host).ok_or_else(|| {
             self.places
-                .refuse(host, allowed)
+                .refuse(host, allowed())
                 .did_you_mean(host, names())
         })
     }

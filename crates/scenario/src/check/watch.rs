@@ -81,13 +81,15 @@ impl Check<'_> {
     }
 
     fn capture_point(&self, table: &At<Capture>) -> Result<CapturePoint, Refusal> {
-        let taps = self.plan.taps.iter().map(|t| t.name.clone());
-        let hosts = self.plan.hosts.iter().map(|h| format!("host/{}", h.name));
-        let known: Vec<String> = taps.chain(hosts).collect();
-        let known = || known.iter().map(String::as_str);
-        let at = self
-            .places
-            .required(table, "at", &table.at, &one_of(known()))?;
+        let known = || {
+            let taps = self.plan.taps.iter().map(|t| t.name.clone());
+            let hosts = self.plan.hosts.iter().map(|h| format!("host/{}", h.name));
+            taps.chain(hosts)
+        };
+        let allowed = || one_of(known().collect::<Vec<_>>().iter().map(String::as_str));
+        let Some(at) = &*table.at else {
+            return Err(self.places.missing(table, "at", allowed()));
+        };
         if self.plan.taps.iter().any(|t| t.name == **at) {
             return Ok(CapturePoint::Tap(at.to_string()));
         }
@@ -95,9 +97,9 @@ impl Check<'_> {
             .and_then(|name| self.plan.host_named(name))
             .map(CapturePoint::Host)
             .ok_or_else(|| {
-                self.places
-                    .refuse(at, one_of(known()))
-                    .did_you_mean(at, known())
+                let known: Vec<String> = known().collect();
+                let refusal = self.places.refuse(at, allowed());
+                refusal.did_you_mean(at, known.iter().map(String::as_str))
             })
     }
 
@@ -130,7 +132,9 @@ impl Check<'_> {
             let names = changing.map(|e| e.name.as_str());
             names.filter(|n| !n.starts_with("tap/"))
         };
-        let target = places.required(table, "target", &table.target, &one_of(targets()))?;
+        let Some(target) = &*table.target else {
+            return Err(places.missing(table, "target", one_of(targets())));
+        };
         let full = plan.full_name(target);
         let element = plan
             .elements()

@@ -36,7 +36,7 @@ to = "rate 1Mbit"
 
 fn edit(edits: serde_json::Value) -> Result<String, EditError> {
     let edits: Vec<Edit> = serde_json::from_value(edits).expect("edits");
-    edited(TEXT, &edits)
+    edited(TEXT, &edits).map(|(text, _)| text)
 }
 
 /// The lines that differ: those that are gone, and those that are new.
@@ -189,7 +189,10 @@ fn renamed_hosts_links_and_flows_of_the_catalogue_are_still_scenarios() {
             // Flows of applications are no tables of their own.
             match edited(&text, std::slice::from_ref(edit)) {
                 Err(_) if matches!(edit, Edit::Rename { table, .. } if table == "flow") => text,
-                new => new.unwrap_or_else(|error| panic!("{}: {error}", entry.name)),
+                new => {
+                    new.unwrap_or_else(|error| panic!("{}: {error}", entry.name))
+                        .0
+                }
             }
         });
         let renamed = loaded.clone().with_text(&text);
@@ -224,7 +227,7 @@ name = "access"
         name: "access".to_owned(),
         to: "home".to_owned(),
     };
-    let renamed = edited(text, &[rename]).expect("renamed");
+    let (renamed, _) = edited(text, &[rename]).expect("renamed");
     let expected = text
         .replace("\"link/access/up/b\"", "\"link/home/up/b\"")
         .replace("[\"link/access\"]", "[\"link/home\"]")
@@ -259,4 +262,139 @@ fn what_is_wild_is_refused_and_never_panics() {
         json!([{ "op": "set", "table": "flow", "name": "first", "key": "cc", "value": wild }]),
     );
     assert!(Draft::read("x", text.expect("quoted").as_bytes()).is_ok());
+}
+
+/// A text with links to a router, and what is about their elements.
+const ABOUT: &str = r#"version = 1
+name = "x"
+duration = "9s"
+[[link]]
+name = "near"
+ends = ["client", "mid"]
+up = ["netem delay 1ms", "tap t", "netem delay 2ms", "b: rate 5Mbit"]
+[[link]]
+name = "far"
+ends = ["mid", "server"]
+up = ["rate 9Mbit"]
+[[proxy]]
+name = "p"
+host = "mid"
+near_cc = "quickstart"
+near_hint = "link/near/up/b"
+[[flow]]
+name = "one"
+from = "client"
+to = "server"
+cc = "cubic"
+via = "p"
+[[flow]]
+name = "two"
+from = "mid"
+to = "server"
+cc = "cubic"
+[[mark]]
+name = "m"
+signals = "d"
+flows = ["one", "two"]
+[[observe]]
+name = "o"
+tap = "tap/t"
+[[change]]
+at = "1s"
+target = "link/near/up/netem"
+to = "netem delay 5ms"
+[[change]]
+at = "2s"
+target = "link/near/up/netem-2" # the second
+to = "netem delay 6ms"
+[[change]]
+at = "3s"
+target = "link/far/up/rate"
+to = "rate 1Mbit"
+"#;
+
+/// The text after `edits`, which a check takes, and what went along.
+fn removed(edits: serde_json::Value) -> (String, Vec<String>) {
+    let edits: Vec<Edit> = serde_json::from_value(edits).expect("edits");
+    let (text, along) = edited(ABOUT, &edits).expect("edited");
+    let check = Draft::read("x.toml", text.as_bytes()).and_then(|draft| draft.check());
+    if let Err(refusal) = check {
+        panic!("{}\n{text}", refusal.to_line());
+    }
+    (text, along)
+}
+
+#[test]
+fn what_is_about_an_element_goes_with_it_and_other_names_follow() {
+    let element = |index: usize| {
+        removed(
+            json!([{ "op": "element", "link": "near", "direction": "up", "index": index,
+            "action": "remove" }]),
+        )
+    };
+    let (text, along) = element(0);
+    assert_eq!(along, ["change of link/near/up/netem at 1s"]);
+    assert!(
+        text.contains("target = \"link/near/up/netem\" # the second"),
+        "{text}"
+    );
+    let (_, along) = element(1);
+    assert_eq!(along, ["observe o"]);
+    let (_, along) = element(2);
+    assert_eq!(along, ["change of link/near/up/netem-2 at 2s"]);
+    let (text, along) = element(3);
+    assert_eq!(along, ["`near_hint` of proxy p"]);
+    assert!(text.contains("netem-2"), "{text}");
+}
+
+#[test]
+fn what_is_about_a_table_goes_with_it_and_with_what_goes() {
+    let (text, along) = removed(json!([{ "op": "remove", "table": "flow", "name": "one" }]));
+    assert_eq!(along, [""; 0]);
+    assert!(
+        text.contains("flows = [\"two\"]") || text.contains("flows = [ \"two\"]"),
+        "{text}"
+    );
+    let (_, along) = removed(json!([{ "op": "remove", "table": "proxy", "name": "p" }]));
+    assert_eq!(along, ["`via` of flow one"]);
+    // An end of a link that has no table is a host as well.
+    let (text, along) = removed(json!([{ "op": "remove", "table": "host", "name": "client" }]));
+    assert_eq!(
+        along,
+        [
+            "link near",
+            "flow one",
+            "observe o",
+            "change of link/near/up/netem at 1s",
+            "change of link/near/up/netem-2 at 2s",
+            "`near_hint` of proxy p",
+        ]
+    );
+    assert!(text.contains("link/far/up/rate"), "{text}");
+}
+
+#[test]
+fn a_change_of_the_only_link_by_its_short_name_goes_with_the_element() {
+    let text = TEXT.replace("link/access/up/bottleneck", "link/up/bottleneck");
+    let edits = json!([{ "op": "element", "link": "access", "direction": "up", "index": 1,
+        "action": "remove" }]);
+    let edits: Vec<Edit> = serde_json::from_value(edits).expect("edits");
+    let (text, along) = edited(&text, &edits).expect("edited");
+    assert_eq!(along, ["change of link/up/bottleneck at 1s"]);
+    assert!(!text.contains("[[change]]"), "{text}");
+}
+
+#[test]
+fn what_a_campaign_sets_of_an_element_goes_with_it() {
+    let text = "[set]\n\"link/a/up/rate\" = \"x\"\n\"flow/f/cc\" = \"y\"\n[[scenario.link]]\n\
+                name = \"a\"\nends = [\"c\", \"d\"]\nup = [\"rate 1Mbit\"]\n";
+    let edits = json!([{ "op": "element", "link": "a", "direction": "up", "index": 0,
+        "action": "remove" }]);
+    let edits: Vec<Edit> = serde_json::from_value(edits).expect("edits");
+    let (text, along) = edited(text, &edits).expect("edited");
+    assert_eq!(along, ["`link/a/up/rate` of [set]"]);
+    assert!(
+        text.contains("flow/f/cc") && !text.contains("link/a"),
+        "{text}"
+    );
 }

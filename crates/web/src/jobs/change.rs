@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Change, Job, JobState};
 use crate::body::{Json, Path};
+use crate::check::are_few;
 use crate::error::{Answer, ApiError};
 use crate::state::{Shared, Work, aside};
 
@@ -112,8 +113,10 @@ fn made(job: &Job, at: Instant, target: &Target) -> Answer<(String, Plan)> {
         let state = job.active()?;
         (state.plan.clone(), Arc::clone(&state.text))
     };
-    let text = edited(&text, &edits).map_err(|error| ApiError::unusable(error.to_string()))?;
+    let made = edited(&text, &edits);
+    let (text, _) = made.map_err(|error| ApiError::unusable(error.to_string()))?;
     let loaded = job.prepared.loaded.clone().with_text(&text);
+    are_few(&loaded)?;
     let plan = loaded.draft()?.check()?;
     if let Some(proxy) = before.and_then(|before| knows_beforehand(&before, &plan)) {
         let message = format!("proxy/{proxy} is given the rates of this link from the beginning");

@@ -114,6 +114,59 @@ fn results_are_not_written_where_a_link_leads_out_of_the_folder() {
 
 #[cfg(unix)]
 #[test]
+fn a_pipe_that_a_text_names_is_refused_and_holds_up_nothing() {
+    let lab = Lab::with(|folder| {
+        let pipe = std::process::Command::new("mkfifo")
+            .arg(folder.join("pipe"))
+            .status();
+        assert!(pipe.expect("mkfifo is there").success());
+        std::os::unix::fs::symlink("/dev/zero", folder.join("device")).expect("a link");
+        fs::create_dir(folder.join("folder")).expect("a folder");
+        fs::write(folder.join("base.toml"), scenario("1s")).expect("a file");
+    });
+    let campaign = |base: &str, more: &str| {
+        format!(
+            "version = 1\nkind = \"campaign\"\nname = \"c\"\nbase = \"{base}\"\ncell = \"{{cc}}\"\n\
+             [axis]\ncc = [\"cubic\"]\n[set]\n\"flow/first/cc\" = \"{{cc}}\"\n{more}"
+        )
+    };
+    let published = |file: &str| {
+        let table = format!(
+            "[metric]\nm = \"goodput_mbit of flow/first\"\n[published]\nfile = \"{file}\"\n\
+             [published.row]\ncc = \"{{cc}}\"\n[published.metric]\nm = \"m\"\n"
+        );
+        campaign("base.toml", &table)
+    };
+    for odd in ["pipe", "folder", "device"] {
+        let named = [
+            campaign(odd, ""),
+            published(odd),
+            scenario("1s").replace("rate 10Mbit", &format!("rate trace {odd}")),
+            scenario("1s")
+                + &format!(
+                    "\n[[mix]]\nname = \"m\"\nfrom = \"client\"\nto = \"server\"\n\
+                               file = \"{odd}\"\n"
+                ),
+        ];
+        // Twice, because two are checked at a time.
+        for text in named.iter().chain(&named) {
+            let checked = lab.post("/api/v1/check", &json!({ "text": text }));
+            let found = checked["findings"][0].to_string();
+            let why = match odd {
+                "device" => "no such file in the folder",
+                _ => "it is no regular file",
+            };
+            assert!(found.contains(why), "{odd}: {found}\n{text}");
+        }
+        for (kind, text) in [("campaign", &named[0]), ("run", &named[2])] {
+            let start = json!({ "kind": kind, "text": text });
+            refused(&lab.ask("POST /api/v1/jobs", Some(&start)), 422);
+        }
+    }
+}
+
+#[cfg(unix)]
+#[test]
 fn what_is_no_regular_file_is_neither_written_nor_listed() {
     use std::os::unix::fs::FileTypeExt;
     let lab = Lab::with(|folder| {
