@@ -20,6 +20,15 @@ pub enum Progress<'a> {
     MachineTaken,
     /// Such a run has ended, and all is as it was.
     MachineLeft,
+    /// A run of a comparison begins.
+    Comparing {
+        /// Its cell.
+        cell: &'a str,
+        /// What runs it.
+        engine: &'a str,
+        /// The seed, which is also the number of the repetition.
+        seed: u64,
+    },
     /// A comparison finished a live repetition.
     Compared {
         /// Repetitions done, over all cells.

@@ -204,10 +204,7 @@ pub fn compare(
     }
     record.wall_s = started.elapsed().as_secs_f64();
     record.complete = comparison.complete;
-    record.verdict = match record.complete {
-        true => Verdict::default(),
-        false => Verdict::interrupted(),
-    };
+    record.verdict = comparison.verdict();
     if let Some(folder) = &folder {
         folder.write_record(&record)?;
     }
@@ -264,6 +261,11 @@ impl Runner<'_> {
                 commit: self.commit.map(str::to_owned),
             },
         };
+        (watch.progress)(Progress::Comparing {
+            cell: &cell.name,
+            engine: engine.name(),
+            seed,
+        });
         let result = run_scenario(engine, plan, &options, watch)?;
         Ok(Made { folder, result })
     }

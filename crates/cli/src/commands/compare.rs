@@ -59,7 +59,7 @@ pub fn compare(args: &Args) -> Outcome {
         Status::Failed
     } else if args.check && !found.passed() {
         Status::OutOfTolerance
-    } else if !found.trusted() {
+    } else if !found.verdict().trusted() {
         Status::NotTrustworthy
     } else {
         Status::Done

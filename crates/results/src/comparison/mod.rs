@@ -7,6 +7,7 @@ use narrows_engine::VirtualKernel;
 use serde::{Deserialize, Serialize};
 
 use crate::campaign::{CheckResult, median};
+use crate::verdict::{Finding, Verdict, Weight};
 
 pub use csv::csv;
 pub use differences::{Differences, differences};
@@ -292,9 +293,26 @@ impl Comparison {
         !self.sides.iter().all(are_engines)
     }
 
-    /// Whether every live figure comes from runs that are trusted.
-    pub fn trusted(&self) -> bool {
-        self.cells.iter().all(|c| c.doubtful().next().is_none())
+    /// The verdict on it: a finding for each live run that cannot be trusted and counts all
+    /// the same.
+    pub fn verdict(&self) -> Verdict {
+        let mut verdict = match self.complete {
+            true => Verdict::default(),
+            false => Verdict::interrupted(),
+        };
+        for cell in &self.cells {
+            verdict.findings.extend(cell.doubtful().map(|run| {
+                let (trust, run) = (&run.trust, &run.folder);
+                let why = trust.strip_prefix("trust: no, because ").unwrap_or(trust);
+                Finding {
+                    weight: Weight::Distrust,
+                    check: "doubtful-runs".to_owned(),
+                    entity: run.clone(),
+                    line: format!("{run} cannot be trusted: {why}"),
+                }
+            }));
+        }
+        verdict
     }
 }
 
@@ -338,6 +356,32 @@ mod tests {
         assert_eq!(row(&known, &[1.0, 13.1, 99.0]), Some(false));
         assert_eq!(row(&[0.0, 0.0], &[0.0, 0.0]), Some(true));
         assert_eq!(row(&[1.0], &[1.0]), None);
+    }
+
+    #[test]
+    fn a_comparison_is_not_trusted_where_a_run_that_counts_is_not() {
+        let mut comparison = Comparison {
+            complete: true,
+            cells: vec![CellComparison {
+                live: vec![Live {
+                    folder: "cells/c/live/1".to_owned(),
+                    trust: "trust: no, because the sender had no time to send".to_owned(),
+                    used: false,
+                    ..Live::default()
+                }],
+                ..CellComparison::default()
+            }],
+            ..Comparison::default()
+        };
+        assert!(comparison.verdict().trusted(), "it was made again");
+        comparison.cells[0].live[0].used = true;
+        assert_eq!(
+            comparison.verdict().line(),
+            "trust: no, because cells/c/live/1 cannot be trusted: the sender had no time to send"
+        );
+        comparison.cells.clear();
+        comparison.complete = false;
+        assert!(!comparison.verdict().trusted());
     }
 
     #[test]

@@ -87,11 +87,12 @@ impl Outcome {
     }
 
     pub(super) fn of_comparison(found: &Comparison, dir: Option<&Path>, pages: &str) -> Self {
+        let verdict = found.verdict();
         Self {
             folder: name(dir),
             digest: String::new(),
-            trust: found.trusted(),
-            verdict: Vec::new(),
+            trust: verdict.trusted(),
+            verdict: lines(&verdict),
             table: found.cells.iter().map(row).collect(),
             text: comparison_table(found),
             report: page(pages, dir, COMPARISON_FILE),
