@@ -226,6 +226,17 @@ impl Documents {
     }
 
     fn put(&self, name: &str, put: &Put) -> Answer<Written> {
+        if name
+            .strip_prefix("file/")
+            .is_some_and(|path| path::below(path, "toml").is_none())
+        {
+            let message = format!(
+                "the name: found `{}`; allowed: {}",
+                clipped(name),
+                path::ALLOWED
+            );
+            return Err(ApiError::unusable(message));
+        }
         let Id::File(path) = self.id(name)? else {
             let message = "the catalogue cannot be changed; save it under a name of its own";
             return Err(ApiError::new(StatusCode::FORBIDDEN, message));

@@ -76,6 +76,10 @@ struct JobState {
     plan: Option<Arc<Plan>>,
     changes: Vec<Change>,
     done: Option<(usize, usize)>,
+    /// Of a comparison, the run that began last.
+    doing: Option<String>,
+    /// When readers of the stream last got how far it is in time.
+    published: std::time::Instant,
     error: Option<String>,
     outcome: Option<Arc<Outcome>>,
 }
@@ -165,6 +169,9 @@ struct JobProgress {
     /// Cells or repetitions that are to be run.
     #[serde(skip_serializing_if = "Option::is_none")]
     total: Option<usize>,
+    /// Of a comparison, the run that began last: its cell, engine and seed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    doing: Option<String>,
 }
 
 /// A change that was made while a job ran.
@@ -234,6 +241,7 @@ impl Job {
                 duration_s: self.prepared.duration.as_secs_f64(),
                 done: state.done.map(|(done, _)| done),
                 total: state.done.map(|(_, total)| total),
+                doing: state.doing.clone().filter(|_| state.phase.is_active()),
             },
             seed: match &state.plan {
                 Some(plan) => Some(plan.seed),
@@ -332,6 +340,8 @@ impl Jobs {
                 plan: prepared.plan.clone(),
                 changes: Vec::new(),
                 done: None,
+                doing: None,
+                published: std::time::Instant::now(),
                 error: None,
                 outcome: None,
             }),

@@ -8,6 +8,11 @@ const LONGEST: usize = 512;
 /// The longest name in it: Linux takes 255 bytes, and `.layout.json.part` is written behind it.
 const LONGEST_NAME: usize = 255 - ".layout.json.part".len();
 
+/// What can be the name of a document of the folder.
+pub(crate) const ALLOWED: &str = "a path below the folder that ends in `.toml`: names with \
+    slashes between them, none of which begins with a dot, is longer than 238 bytes, or has a \
+    backslash or a control character in it; of 512 bytes together";
+
 /// `path` as a path below a folder, of a file with this ending: plain names with slashes, none
 /// of them hidden.
 pub(crate) fn below(path: &str, ending: &str) -> Option<PathBuf> {

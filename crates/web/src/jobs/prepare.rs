@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::Kind;
-use crate::check::{Checked, Text, agreed, programs};
+use crate::check::{Checked, Text, agreed, are_few, programs};
 use crate::documents::{Documents, clipped};
 use crate::engines::EngineWord;
 use crate::error::{Answer, ApiError};
@@ -99,6 +99,7 @@ impl Prepared {
                 ));
             }
         };
+        are_few(&loaded)?;
         let engine = start.engine.unwrap_or(match start.kind {
             Kind::Run | Kind::Campaign => EngineWord::Sim,
             Kind::Compare => EngineWord::Live,
@@ -259,7 +260,9 @@ impl Prepared {
         };
         let programs = programs(&plans);
         let digest = agreed(&programs);
-        if digest.is_empty() || start.programs.as_ref() == Some(&digest) {
+        // The simulator runs no programs, and refuses what starts some.
+        let none_run = self.engine == EngineWord::Sim && self.kind != Kind::Compare;
+        if none_run || digest.is_empty() || start.programs.as_ref() == Some(&digest) {
             return Ok(());
         }
         let message = "programs: the scenario starts programs that were not agreed to";

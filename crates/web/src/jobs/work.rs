@@ -3,6 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use narrows::report::pages;
 use narrows::results::folder::Origin;
@@ -135,14 +136,30 @@ fn work(job: &Job) -> Result<End, Error> {
     }
 }
 
+/// How often a job says how far it is in time.
+const PERIOD: Duration = Duration::from_millis(250);
+
 fn advanced(job: &Job, progress: &Progress<'_>) {
     let counted = match progress {
+        Progress::Comparing { cell, engine, seed } => {
+            job.pace.set_reached(Instant::ZERO);
+            job.state().doing = Some(format!("{cell}, {engine}, seed {seed}"));
+            job.publish();
+            None
+        }
         Progress::Cells { done, of, .. } | Progress::Runs { done, of, .. } => Some((*done, *of)),
         Progress::Compared { runs, of } => Some((*runs, *of)),
         Progress::Run { reached, .. } => {
             job.pace.set_watched(job.stream.is_read());
             if !job.prepared.has_pace() {
                 job.pace.set_reached(Instant::ZERO + *reached);
+                let mut state = job.state();
+                let due = state.published.elapsed() >= PERIOD;
+                if due {
+                    state.published = std::time::Instant::now();
+                    drop(state);
+                    job.publish();
+                }
             }
             None
         }

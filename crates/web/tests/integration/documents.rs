@@ -155,10 +155,19 @@ fn a_file_that_others_changed_is_not_overwritten() {
     );
     fs::remove_file(lab.folder.path().join("a.toml")).expect("a file");
     assert_eq!(put("a = 4\n", &revision).status, 409, "it is gone");
-    for (name, status) in [("x.txt", 404), ("missing/x.toml", 422), (".x.toml", 404)] {
+    for (name, status) in [("x.txt", 422), ("missing/x.toml", 422), (".x.toml", 422)] {
         let body = json!({ "text": "", "revision": null });
         let answer = lab.ask(&format!("PUT /api/v1/documents/file/{name}"), Some(&body));
         assert_eq!(answer.status, status, "{name}");
+    }
+    for name in ["x.txt".to_owned(), "x".repeat(250) + ".toml"] {
+        let body = json!({ "text": "", "revision": null });
+        let answer = lab.ask(&format!("PUT /api/v1/documents/file/{name}"), Some(&body));
+        let message = answer.json()["error"]["message"].to_string();
+        assert!(
+            message.contains("ends in `.toml`") && message.contains("238"),
+            "{message}"
+        );
     }
     let body = json!({ "text": "", "revision": null });
     assert_eq!(
