@@ -5,6 +5,8 @@ export interface About { version: string; folder: string; engines: Engine[] }
 export interface DocumentEntry { id: string; name: string; kind: "scenario" | "campaign"; source: "folder" | "catalog"; summary?: string }
 export interface Point { x: number; y: number }
 export interface Layout { nodes?: Record<string, Point> }
+/** Places by name; null where there is none of one's own. */
+export type Places = Record<string, Point | null>;
 export interface Opened { id: string; kind: "scenario" | "campaign"; text: string; revision: string; writable: boolean; layout: Layout }
 export interface Finding { severity: "error" | "note"; line?: number; column?: number; key?: string; entity?: string; message: string; hint?: string }
 export type Values = Record<string, unknown>;
@@ -36,7 +38,7 @@ export interface Change { at_s?: number; [key: string]: unknown }
 export interface Job {
   id: string; kind: "run" | "campaign" | "compare"; name: string; document?: string; engine?: string; seed?: number; speed?: number | null; pace?: boolean;
   state: "running" | "paused" | "done" | "failed" | "cancelled";
-  progress: { virtual_s?: number; duration_s?: number; done?: number; total?: number };
+  progress: { virtual_s?: number; duration_s?: number; done?: number; total?: number; doing?: string };
   error?: string | { message: string }; result?: JobResult; changes?: Change[];
 }
 export interface Samples { job: string; t_s: number; values: Record<string, Record<string, number>> }
@@ -84,7 +86,7 @@ export const api = {
   save: (id: string, text: string, revision: string | null) => ask<{ revision: string }>("PUT", `documents/${path(id)}`, { text, revision }),
   layout: (id: string, layout: Layout) => ask<object>("PUT", `layouts/${path(id)}`, layout),
   check: (text: string, document: string) => ask<Checked>("POST", "check", { text, document }),
-  edit: (text: string, edits: Edit[], document: string) => ask<Checked & { text: string }>("POST", "edit", { text, edits, document }),
+  edit: (text: string, edits: Edit[], document: string) => ask<Checked & { text: string; along?: string[] }>("POST", "edit", { text, edits, document }),
   vocabulary: () => ask<Vocabulary>("GET", "vocabulary"),
   complete: (text: string, line: number, column: number, document: string) => ask<{ typed?: number; items: Completion[] }>("POST", "complete", { text, line, column, document }),
   start: (job: Values) => ask<{ job: string }>("POST", "jobs", job),

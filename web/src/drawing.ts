@@ -3,7 +3,7 @@
 import type { Finding, Graph, Point } from "./api";
 import { hitWords, type Hits } from "./boxes";
 import { h, s, set } from "./dom";
-import { place, type Placed } from "./layout";
+import { besides, place, type Placed } from "./layout";
 import { linkShape, moveLink, moveNode, nodeShape, showChip, showHits, showLoad, type ChipShape, type LinkShape, type NodeShape } from "./shapes";
 
 export interface DrawingEvents {
@@ -105,19 +105,21 @@ export class Drawing {
     if (performance.getEntriesByName("layout").length > 20) performance.clearMeasures("layout");
   }
 
-  /** Takes positions as they were or are to be: undone, redone, read from the server. */
+  /** Takes all positions as they were or are to be: undone, redone, read from the server. */
   setPositions(places: Record<string, Point>): void {
-    this.positions = { ...this.positions, ...places };
+    this.positions = places;
     if (this.graph) this.show(this.graph, this.positions);
   }
 
   private linkAt(name: string, a: NodeShape, b: NodeShape): Point {
     const own = this.positions[`link/${name}`];
-    if (own) return own;
     const auto = this.placed?.links.get(name) ?? { x: 0, y: 0 };
-    if (this.placed?.compact) return { x: (a.at.x + b.at.x) / 2, y: (a.at.y + b.at.y) / 2 };
+    if (this.placed?.compact) return own ?? { x: (a.at.x + b.at.x) / 2, y: (a.at.y + b.at.y) / 2 };
+    const box = this.placed?.boxes.get(name);
+    if (own) return box ? besides(own, box, [a.at, b.at]) : own;
     const [a0, b0] = [this.placed?.nodes.get(a.node.name) ?? a.at, this.placed?.nodes.get(b.node.name) ?? b.at];
-    return { x: auto.x + (a.at.x - a0.x + b.at.x - b0.x) / 2, y: auto.y + (a.at.y - a0.y + b.at.y - b0.y) / 2 };
+    const at = { x: auto.x + (a.at.x - a0.x + b.at.x - b0.x) / 2, y: auto.y + (a.at.y - a0.y + b.at.y - b0.y) / 2 };
+    return box ? besides(at, box, [a.at, b.at]) : at;
   }
 
   /** Moves one thing on the screen alone. */
@@ -126,7 +128,7 @@ export class Drawing {
       const shape = this.links.get(key.slice(5));
       if (!shape || shape.line) return;
       this.positions = { ...this.positions, [key]: to };
-      shape.at = to;
+      shape.at = this.linkAt(key.slice(5), shape.a, shape.b);
       moveLink(shape);
       return;
     }
@@ -230,7 +232,7 @@ export class Drawing {
 
   // The view: pan, zoom, fit.
 
-  private apply(): void { set(this.scene, "transform", `translate(${this.view.x} ${this.view.y}) scale(${this.view.k})`); }
+  private apply(): void { if (!this.svg.hasAttribute("viewBox")) set(this.scene, "transform", `translate(${this.view.x} ${this.view.y}) scale(${this.view.k})`); }
 
   private bounds(): { x: number; y: number; w: number; h: number } | null {
     let [x1, y1, x2, y2] = [Infinity, Infinity, -Infinity, -Infinity];
@@ -253,6 +255,15 @@ export class Drawing {
     this.view = { k, x: (w - bounds.w * k) / 2 - bounds.x * k, y: (height - bounds.h * k) / 2 - bounds.y * k };
     this.touched = false;
     this.apply();
+  }
+
+  /** On paper everything is shown, as wide as the page. */
+  paper(printed: boolean): void {
+    const bounds = printed ? this.bounds() : null;
+    if (!bounds) { this.svg.removeAttribute("viewBox"); this.apply(); return; }
+    const margin = 12;
+    set(this.svg, "viewBox", `${bounds.x - margin} ${bounds.y - margin} ${bounds.w + 2 * margin} ${bounds.h + 2 * margin}`);
+    this.scene.removeAttribute("transform");
   }
 
   zoom(factor: number, at: Point = { x: this.host.clientWidth / 2, y: this.host.clientHeight / 2 }): void {

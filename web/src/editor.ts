@@ -9,11 +9,9 @@ import { highlightSelectionMatches, search, searchKeymap } from "@codemirror/sea
 import { EditorState, StateEffect } from "@codemirror/state";
 import { drawSelection, EditorView, highlightActiveLine, highlightActiveLineGutter, keymap, lineNumbers } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
-import { api, type Finding, type Point } from "./api";
+import { api, type Finding, type Places } from "./api";
 import { h } from "./dom";
 import { difference } from "./words";
-
-type Places = Record<string, Point>;
 
 /** A move in the drawing: what the positions of the moved are, and what they were. It shares the text's history. */
 const moved = StateEffect.define<{ to: Places; from: Places }>();

@@ -52,6 +52,17 @@ export function linkBox(link: GraphLink): LinkBox {
   return { link, up, down, upH, downH, w: Math.max(width(up), width(down), link.name.length * NAME + 30, 60), h: upH + downH + LANE_GAP + 34 };
 }
 
+/** Least distance between the box of a link and a node at its end. */
+const DISTANCE = 12;
+
+/** Where a link's box is to stand that would lie on one of its ends: above or below both, whichever is nearer. */
+export function besides(at: Point, box: { w: number; h: number }, ends: Box[]): Point {
+  const on = (y: number) => ends.some((end) => Math.abs(end.x - at.x) < (end.w + box.w) / 2 && Math.abs(end.y - y) < (end.h + box.h) / 2 + DISTANCE);
+  if (!on(at.y)) return at;
+  const free = ends.flatMap((end) => [-1, 1].map((way) => end.y + way * ((end.h + box.h) / 2 + DISTANCE))).filter((y) => !on(y));
+  return { x: at.x, y: free.sort((a, b) => Math.abs(a - at.y) - Math.abs(b - at.y))[0] ?? at.y };
+}
+
 /** Places of the chips of a lane within a box of width `w`, in the order of travel from the left or from the right. */
 export function laneOf(chips: Chip[], w: number, fromLeft: boolean): { chip: Chip; x: number }[] {
   const order = fromLeft ? chips : [...chips].reverse();

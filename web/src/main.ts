@@ -15,6 +15,7 @@ async function show(): Promise<void> {
   turn += 1;
   const mine = turn;
   leave();
+  document.getElementById("notes")?.replaceChildren();
   leave = () => undefined;
   const id = location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent).join("/");
   if (!id || location.hash === "#") { leave = start(host); return; }

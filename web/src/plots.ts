@@ -241,7 +241,7 @@ export class Plots {
       cursor: { sync: { key: "run" }, points: { size: 5 }, drag: { x: true, y: false }, y: false },
       scales: {
         x: { time: false, range: (_, least, most) => this.zoomed ? [least, most] : [0, this.duration ?? Math.max(1, most || 1)] },
-        y: { range: (_, _least, most) => [0, Math.max(most * 1.08, 1e-6) || 1] },
+        y: { range: (_, _least, most) => [0, most > 0 ? most * 1.08 : 1] },
       },
       axes: [{ ...axis, size: 22, gap: 4, values: (_, ticks) => ticks.map((tick) => `${tick} s`) }, { ...axis, size: 42, gap: 4, values: (_, ticks) => ticks.map(figure) }],
       series: [{}, ...plot.lines.map(({ entity, name }): uPlot.Series => {

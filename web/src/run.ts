@@ -117,6 +117,13 @@ export class Run {
   /** Leaves it; what runs goes on. */
   close(): void { this.plots.destroy(); this.terminals?.close(); }
 
+  /** Shows a speed that was not chosen here. */
+  private showSpeed(speed: number | null): void {
+    const value = speed === null ? "" : String(speed);
+    if (![...this.speed.options].some((option) => option.value === value)) this.speed.append(h("option", { value }, `${value} s a second`));
+    this.speed.value = value;
+  }
+
   private speedNow(): number | null { return this.speed.value === "" ? null : Number(this.speed.value); }
 
   /** Goes on with what already runs of this document: the page was loaded again. */
@@ -135,7 +142,12 @@ export class Run {
     if (goes(this.job)) { note("A run of this document goes; stop it first."); return; }
     const checked = this.context.checked();
     let programs = agreed;
-    if (!programs && checked?.programs?.length) {
+    const simulated = kind === "campaign" || kind === "run" && this.engine.value === "sim";
+    if (checked?.programs?.length && kind === "run" && simulated) {
+      note("The simulator runs no programs: choose another engine, or take [[command]] out.", true);
+      return;
+    }
+    if (!programs && checked?.programs?.length && !simulated) {
       if (!await askPrograms(checked.programs)) return;
       programs = checked.programs_digest;
     }
@@ -161,6 +173,7 @@ export class Run {
 
   private begin(job: Job): void {
     this.job = job;
+    if (goes(job)) this.showSpeed(job.speed ?? null);
     this.now = 0;
     this.changed = 0;
     this.plots.reset(this.context.graph(), this.duration(job));
@@ -180,6 +193,7 @@ export class Run {
     const ended = !goes(job);
     const before = this.job;
     this.job = { ...before, ...job };
+    if (job.speed !== before.speed && goes(job)) this.showSpeed(job.speed ?? null);
     this.now = Math.max(this.now, job.progress.virtual_s ?? 0);
     this.plots.setDuration(this.duration(this.job));
     this.show();
@@ -277,12 +291,15 @@ export class Run {
   showProgress(): void {
     const job = this.job;
     if (!job) { say(this.state, ""); return; }
-    const { done, total, duration_s: duration } = job.progress;
+    const { done, total, duration_s: duration, doing, virtual_s: reached } = job.progress;
     const of = duration ?? this.context.checked()?.duration_s;
     if (total) this.progress.value = (done ?? 0) / total;
     else if (of) this.progress.value = Math.min(1, this.now / of);
     const error = typeof job.error === "string" ? job.error : job.error?.message;
-    const words = total ? `${done ?? 0} of ${total} cells` : `${this.now.toFixed(this.now < 100 ? 1 : 0)} s${of ? ` of ${figure(of)} s` : ""}`;
+    // Of a comparison each run has a time of its own; in the simulator several go at once, and none says its time.
+    const at = job.kind === "compare" ? reached ?? 0 : this.now;
+    const time = `${at.toFixed(at < 100 ? 1 : 0)} s${of ? ` of ${figure(of)} s` : ""}`;
+    const words = [total ? `${done ?? 0} of ${total} ${job.kind === "campaign" ? "cells" : "runs"}` : "", doing ?? "", doing ? at ? time : "" : total ? "" : time].filter(Boolean).join("; ");
     say(this.state, goes(job) ? `${job.state === "paused" ? "paused, " : ""}${words}` : job.state === "done" ? `done${job.result ? `, trust: ${job.result.trust ? "yes" : "no"}` : ""}` : error ? `${job.state}: ${error}` : job.state);
     say(this.spoken, goes(job) ? job.state : this.state.textContent ?? "");
     this.state.classList.toggle("no-text", job.state === "failed");
@@ -311,10 +328,10 @@ export class Run {
     const { result } = job;
     const error = typeof job.error === "string" ? job.error : job.error?.message;
     if (!result) { put(this.result, h("p", { class: error ? "no-text" : "faint" }, error ?? job.state)); return; }
-    const findings = result.verdict.filter((line) => !line.startsWith("trust:"));
+    const [line = `trust: ${result.trust ? "yes" : "no"}`, ...notes] = result.verdict;
     put(this.result,
-      h("div", { class: `verdict ${result.trust ? "yes" : "no"}` }, h("strong", {}, `trust: ${result.trust ? "yes" : "no"}`),
-        findings.length ? h("ul", {}, ...findings.map((line) => h("li", {}, line))) : null),
+      h("div", { class: `verdict ${result.trust ? "yes" : "no"}` }, h("strong", {}, line),
+        notes.length ? h("ul", {}, ...notes.map((note) => h("li", {}, note))) : null),
       h("p", { class: "row" }, result.report ? h("a", { href: result.report, target: "_blank", rel: "noopener" }, "Report page") : null,
         ...(result.digest ? [h("span", { class: "faint" }, "digest "), h("code", { id: "digest" }, result.digest)] : []), h("span", { class: "faint" }, result.folder)),
       result.text ? h("pre", { tabindex: "0", role: "region", "aria-label": "Table of the run" }, result.text) : table(result));

@@ -15,18 +15,30 @@ export interface LinkShape {
   line: SVGPathElement | null; hit: SVGPathElement | null; inside: SVGGElement; fromLeft: boolean | null;
 }
 
-const clip = (text: string, most: number) => text.length > most ? `${text.slice(0, most - 1)}…` : text;
+const ruler = document.createElement("canvas").getContext("2d");
+
+/** As much of a text as is no wider than `most`. */
+function clip(text: string, most: number, size: number, look: "plain" | "bold" | "mono" = "plain"): string {
+  if (!ruler) return text;
+  const style = getComputedStyle(document.documentElement);
+  const family = look === "mono" ? style.getPropertyValue("--mono") : getComputedStyle(document.body).fontFamily;
+  ruler.font = `${look === "bold" ? "600 " : ""}${size}px ${family}`;
+  if (ruler.measureText(text).width <= most) return text;
+  let length = text.length;
+  while (length > 1 && ruler.measureText(`${text.slice(0, length).trimEnd()}…`).width > most) length -= 1;
+  return `${text.slice(0, length).trimEnd()}…`;
+}
 
 export function nodeShape(node: GraphNode, at: Box, compact: boolean): NodeShape {
   const router = node.kind === "router";
-  const words = node.apps.length ? clip(node.apps.join(", "), 22) : router ? "router" : "host";
+  const words = node.apps.length ? clip(node.apps.join(", "), at.w - 10, 10.5) : router ? "router" : "host";
   const group = s("g", {
     class: `node ${node.kind}`, tabindex: "-1", role: "button", "data-key": `host/${node.name}`,
     "aria-label": `${node.kind} ${node.name}${node.apps.length ? `, with ${node.apps.join(", ")}` : ""}`,
   },
     s("title", {}, `${node.name}: ${node.detail ?? node.kind}${node.apps.length ? `\n${node.apps.join("\n")}` : ""}`),
     s("rect", { class: "body", x: -at.w / 2, y: -at.h / 2, width: at.w, height: at.h, rx: router ? 12 : 4 }),
-    s("text", { class: "name", y: compact ? 4 : -3, "text-anchor": "middle" }, clip(node.name, 26)),
+    s("text", { class: "name", y: compact ? 4 : -3, "text-anchor": "middle" }, clip(node.name, at.w - 10, 13, "bold")),
     compact ? null : s("text", { class: "sub", y: 13, "text-anchor": "middle" }, words),
     s("circle", { class: "grip", cx: at.w / 2, cy: 0, r: 6, "data-grip": node.name }, s("title", {}, "Drag to another node: a link")),
   );
@@ -49,9 +61,9 @@ function chipShape(chip: Chip, link: string): ChipShape {
   },
     s("title", {}, `${chip.key}: ${element.text}`),
     s("rect", { class: "body", x: 0, y: 0, width: w, height: h, rx: 4 }),
-    s("text", { class: "name", x: 8, y: 15 }, clip(name, Math.floor((w - 12) / 6.5))),
+    s("text", { class: "name", x: 8, y: 15 }, clip(name, w - 14, 12, "bold")),
   );
-  lines(element).forEach((line, index) => group.append(s("text", { class: "words", x: 8, y: 28 + 13 * index }, line)));
+  lines(element).forEach((line, index) => group.append(s("text", { class: "words", x: 8, y: 28 + 13 * index }, clip(line, w - 12, 10, "mono"))));
   let live: SVGTextElement | null = null;
   if (queue) {
     for (let slot = 0; slot < SLOTS; slot += 1) {

@@ -1,5 +1,6 @@
 // The server's events. EventSource connects again by itself. Samples that were skipped for a slow page leave a gap.
-import type { Job, Samples } from "./api";
+import { api, Refused, type Job, type Samples } from "./api";
+import { h } from "./dom";
 
 export interface Listener {
   job?: (job: Job) => void;
@@ -28,11 +29,19 @@ function connect(): void {
   source.onerror = () => {
     for (const who of listeners) who.connected?.(false);
     // A browser gives up where the answer was no stream, as while the server starts again.
-    if (source?.readyState === EventSource.CLOSED) {
+    if (source?.readyState === EventSource.CLOSED) void api.about().catch((error) => error).then((answer) => {
+      if (answer instanceof Refused && answer.status === 401) { shutOut(); return; }
       setTimeout(connect, delay);
       delay = Math.min(delay * 2, 15_000);
-    }
+    });
   };
+}
+
+/** The server was started again: only the address that it printed then lets this browser in. */
+function shutOut(): void {
+  document.body.classList.add("shut-out");
+  document.body.prepend(h("p", { id: "shut-out", role: "alert" },
+    "narrows web was started again and has another token: open the address that it printed then. What is not saved can be copied from the text first."));
 }
 
 /** Receives events until the function that it returns is called. */

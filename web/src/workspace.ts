@@ -1,6 +1,6 @@
 // One open document: its text, its drawing, its form and its runs. There is one state, the text; what is drawn is
 // what the server reads in it.
-import { api, reason, Refused, type Checked, type Edit, type Entry, type Graph, type Opened, type Point, type Values, type Vocabulary } from "./api";
+import { api, reason, Refused, type Checked, type Edit, type Entry, type Graph, type Opened, type Places, type Point, type Values, type Vocabulary } from "./api";
 import { Hits } from "./boxes";
 import { askLine, choose, note, showKeys } from "./dialogs";
 import { debounced, h, put, say } from "./dom";
@@ -41,6 +41,8 @@ export class Workspace {
   private readonly problems = h("div", { class: "problems" });
   private readonly stale = h("p", { class: "stale", role: "status", hidden: true }, "The drawing shows the last text that could be read.");
   private readonly things = h("div", { class: "things", role: "group", "aria-label": "Flows and other tables" });
+  /** The whole text, for paper: the editor has no more lines in it than it shows. */
+  private readonly written = h("pre", { class: "written" });
   private readonly theirs = h("div", { class: "theirs", role: "alert", hidden: true });
   private readonly undoButton = h("button", { type: "button", onclick: () => this.editor.undo(), title: "Undo (Ctrl+Z)" }, "Undo");
   private readonly redoButton = h("button", { type: "button", onclick: () => this.editor.redo(), title: "Redo (Ctrl+Shift+Z)" }, "Redo");
@@ -54,7 +56,7 @@ export class Workspace {
     this.places = document.layout.nodes ?? {};
     this.editor = new Editor(document.text, document.id, {
       changed: () => { this.showState(); this.check(); },
-      moved: (places) => { this.places = { ...this.places, ...places }; this.drawing.setPositions(places); this.keepLayout(); this.showState(); },
+      moved: (places) => this.takePlaces(places),
     });
     this.drawing = new Drawing({
       selected: (key) => this.selected(key),
@@ -98,14 +100,15 @@ export class Workspace {
       h("button", { type: "button", title: "Name, duration, seed and what else stands above all tables", onclick: () => this.selected("scenario/") }, "Scenario"),
       h("span", { class: "grow" }), this.search,
       h("button", { type: "button", "aria-label": "Zoom out", onclick: () => this.drawing.zoom(0.8) }, "−"), h("button", { type: "button", "aria-label": "Zoom in", onclick: () => this.drawing.zoom(1.25) }, "+"),
-      h("button", { type: "button", onclick: () => this.drawing.fit() }, "Fit"));
+      h("button", { type: "button", onclick: () => this.drawing.fit() }, "Fit"),
+      h("button", { type: "button", title: "Forgets where nodes and links were moved to (can be undone)", onclick: () => this.layOut() }, "Lay out again"));
     put(this.host,
       h("header", { class: "bar" }, h("a", { href: "#/", class: "brand" }, h("img", { src: "/icon.svg", alt: "", width: "18", height: "18" }), "Narrows"), h("h1", {}, name), this.document.kind === "campaign" ? h("span", { class: "tag" }, "campaign") : null, this.state,
         h("span", { class: "grow" }), this.undoButton, this.redoButton, this.saveButton,
         h("button", { type: "button", onclick: () => void this.saveAs() }, "Save as…"), h("button", { type: "button", onclick: () => void showKeys() }, "Keys")),
       h("main", { class: scenario ? "workspace" : "workspace alone" }, this.theirs,
         scenario ? h("section", { class: "left", "aria-label": "Drawing" }, palette, this.stale, this.drawing.host, this.things, this.form.host) : null,
-        h("section", { class: "right", "aria-label": "Text" }, this.editor.host, this.problems),
+        h("section", { class: "right", "aria-label": "Text" }, this.editor.host, this.written, this.problems),
         this.run.host));
     this.search.addEventListener("input", () => this.drawing.find(this.search.value));
     let place = 0;
@@ -135,6 +138,14 @@ export class Workspace {
       files: () => void this.lookForOthers(),
       connected: (yes) => { if (yes) void this.run.again(); this.host.classList.toggle("offline", !yes); },
     }));
+    const paper = matchMedia("print");
+    const printed = (yes: boolean) => { say(this.written, yes ? this.editor.text : ""); this.drawing.paper(yes); };
+    // Pages are counted before the media query says that it changed.
+    const [before, after, changed] = [() => printed(true), () => printed(false), () => printed(paper.matches)];
+    addEventListener("beforeprint", before);
+    addEventListener("afterprint", after);
+    paper.addEventListener("change", changed);
+    this.stop.push(() => { removeEventListener("beforeprint", before); removeEventListener("afterprint", after); paper.removeEventListener("change", changed); });
     const keys = (event: KeyboardEvent) => this.key(event);
     const leaving = (event: BeforeUnloadEvent) => { this.keepLayout.now(); if (this.dirty) event.preventDefault(); };
     addEventListener("keydown", keys);
@@ -152,6 +163,22 @@ export class Workspace {
     this.run.close();
   }
 
+  private takePlaces(places: Places): void {
+    const all = Object.entries({ ...this.places, ...places });
+    this.places = Object.fromEntries(all.filter((one): one is [string, Point] => one[1] !== null));
+    this.drawing.setPositions(this.places);
+    this.keepLayout();
+    this.showState();
+  }
+
+  /** Forgets all places that were given by hand. */
+  private layOut(): void {
+    const names = Object.keys(this.places);
+    if (!names.length) { note("Nothing was moved by hand."); return; }
+    this.editor.move(Object.fromEntries(names.map((name) => [name, null])), { ...this.places });
+    this.drawing.fit();
+  }
+
   get dirty(): boolean { return this.editor.text !== this.saved; }
 
   private key(event: KeyboardEvent): void {
@@ -160,12 +187,16 @@ export class Workspace {
     const key = event.key.toLowerCase();
     const [first] = event.composedPath();
     const typing = first instanceof HTMLElement && (first.isContentEditable || /^(INPUT|SELECT|TEXTAREA)$/.test(first.tagName));
+    // The table whose button has the focus; of the drawing's things the drawing sees to keys itself.
+    const chosen = first instanceof HTMLElement && this.things.contains(first) ? first.closest<HTMLElement>("[data-key]")?.dataset["key"] : undefined;
     if (command && key === "s") void this.save();
     else if (command && key === "enter") void this.run.start(false);
     else if (command && !typing && key === "z") event.shiftKey ? this.editor.redo() : this.editor.undo();
     else if (command && !typing && key === "y") this.editor.redo();
     else if (command && !typing && key === "f") { this.search.focus(); this.search.select(); }
     else if (command && !typing && key === "v") void this.paste();
+    else if (command && key === "c" && chosen && !getSelection()?.toString()) this.copy(chosen);
+    else if (/^(Delete|Backspace)$/.test(event.key) && chosen) void this.remove(chosen);
     else if (event.key === "F6") this.nextArea(event.shiftKey ? -1 : 1);
     else if (!typing && event.key === "/") { this.search.focus(); this.search.select(); }
     else if (!typing && event.key === "?") void showKeys();
@@ -227,8 +258,9 @@ export class Workspace {
       for (let turn = 0; turn < 3; turn += 1) {
         const before = this.editor.text;
         try {
-          const { text, ...checked } = await api.edit(before, edits, this.document.id);
+          const { text, along, ...checked } = await api.edit(before, edits, this.document.id);
           if (this.editor.text !== before) continue;
+          if (along?.length) note(`removed with it: ${along.join(", ")}`);
           this.editor.replace(text);
           this.check.cancel();
           if (select) this.selection = select;
@@ -289,11 +321,13 @@ export class Workspace {
   /** Flows and other tables that are no nodes: a strip below the drawing. */
   private listThings(): void {
     const flows = new Map(this.graph?.flows.map((flow) => [flow as Entry, flow]) ?? []);
+    const held = this.things.contains(window.document.activeElement) ? (window.document.activeElement as HTMLElement).dataset["key"] : undefined;
     put(this.things, ...this.entries().slice(0, 120).map(({ key, table, entry }) => {
       const flow = flows.get(entry);
       return h("button", { type: "button", class: "thing", "data-key": key, "aria-pressed": String(key === this.selection), onclick: () => this.selected(key) },
         h("span", { class: "faint" }, table), ` ${entry.name} `, flow ? h("span", { class: "faint" }, `${flow.from} → ${flow.to}${flow.control ? `, ${flow.control}` : ""}`) : null, h("span", { class: "live" }));
     }));
+    if (held) [...this.things.querySelectorAll("button")].find(({ dataset }) => dataset["key"] === held)?.focus();
   }
 
   /** Shows the latest sample; those that came since the one before are in the plots. */
@@ -383,8 +417,7 @@ export class Workspace {
         const answer = await choose(`Remove ${name}?`, [`${[...links.map((one) => `link ${one.name}`), ...flows.map((one) => `flow ${one.name}`)].join(", ")} will be removed with it.`], [["no", "Cancel"], ["yes", "Remove"]]);
         if (answer !== "yes") return;
       }
-      await this.tell([...flows.map((one): Edit => ({ op: "remove", table: one.table || "flow", name: one.name })), ...links.map((one): Edit => ({ op: "remove", table: "link", name: one.name })),
-        ...(node?.table ? [{ op: "remove", table: node.table, name } as Edit] : [])]);
+      await this.tell([{ op: "remove", table: node?.table || "host", name }]);
     } else await this.tell([{ op: "remove", table: kind, name }]);
     if (this.selection === key) this.selected(null);
   }

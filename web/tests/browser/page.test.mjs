@@ -327,11 +327,14 @@ page("the page has the command that brings a topology up, and while it is up tha
   await terminals.locator("code", { hasText: "narrows up" }).waitFor();
 }, { id: "file/a.toml" });
 
-page("programs are shown and asked about before they run", { "a.toml": `${SCENARIO}\n[[command]]\nname = "hello"\nhost = "client"\nrun = ["/bin/echo", "hello from a test"]\n` }, async (page) => {
+page("programs are shown and asked about before they run, and in the simulator none run", { "a.toml": `${SCENARIO}\n[[command]]\nname = "hello"\nhost = "client"\nrun = ["/bin/echo", "hello from a test"]\n` }, async (page) => {
   await page.locator(".things").waitFor();
   await page.locator(".problems", { hasText: /\S/ }).waitFor();
   await page.keyboard.press("Control+Enter");
+  await page.locator("#notes", { hasText: "The simulator runs no programs" }).waitFor();
   const dialog = page.locator("dialog[open]");
+  assert.equal(await dialog.count(), 0);
+  await page.getByRole("button", { name: "Compare" }).click();
   await dialog.waitFor();
   assert.match(await dialog.textContent(), /\/bin\/echo 'hello from a test'/);
   await dialog.getByRole("button", { name: "Do not run" }).click();
@@ -407,6 +410,97 @@ for (const colorScheme of ["light", "dark"]) {
     await look("keys");
   }, { context: { colorScheme } });
 }
+
+page("on paper the whole drawing and the whole text are there, and dark is light", { "a.toml": SCENARIO + "# a line\n".repeat(80) + "# the last line\n" }, async (page) => {
+  await thing(page, "link/access").waitFor();
+  await page.emulateMedia({ media: "print" });
+  await page.locator(".written", { hasText: "# the last line" }).waitFor();
+  assert.match(await page.locator(".written").textContent(), /^version/);
+  await page.locator(".canvas[viewBox]").waitFor();
+  const width = await page.evaluate(() => document.documentElement.clientWidth);
+  for (const box of await page.locator(".node .body, .link .body").evaluateAll((all) => all.map((one) => one.getBoundingClientRect().toJSON()))) {
+    assert.ok(box.left >= 0 && box.right <= width && box.width > 0, JSON.stringify(box));
+  }
+  const pre = await page.locator(".written").evaluate((one) => ({ scroll: one.scrollHeight, client: one.clientHeight, wide: one.scrollWidth - one.clientWidth }));
+  assert.deepEqual([pre.scroll, pre.wide], [pre.client, 0]);
+  assert.equal(await page.evaluate(() => getComputedStyle(document.body).backgroundColor), "rgb(255, 255, 255)");
+  await page.emulateMedia({ media: "screen" });
+  await page.locator(".canvas:not([viewBox])").waitFor();
+  await page.locator(".written").waitFor({ state: "hidden" });
+}, { id: "file/a.toml", context: { colorScheme: "dark", viewport: { width: 1280, height: 860 } } });
+
+page("a flow that is chosen by its button is copied and removed by the keys", { "a.toml": SCENARIO }, async (page) => {
+  const flow = (name) => page.locator(`.things [data-key="flow/${name}"]`);
+  await flow("prague").click();
+  await page.keyboard.press("Control+c");
+  await page.keyboard.press("Control+v");
+  await flow("prague-2").waitFor();
+  await flow("cubic").click();
+  await page.keyboard.press("Delete");
+  await flow("cubic").waitFor({ state: "detached" });
+  assert.ok(!/name = "cubic"/.test(await text(page)));
+}, { id: "file/a.toml" });
+
+page("a page whose server was started again says which address to open, and asks no more", { "a.toml": SCENARIO }, async (page, server) => {
+  await thing(page, "link/access").waitFor();
+  await server.again();
+  await page.locator("#shut-out", { hasText: "open the address" }).waitFor();
+  assert.equal(await page.locator("#shut-out").count(), 1);
+}, { id: "file/a.toml", allowed: /401|ERR_|stream|about/ });
+
+page("nodes that are dragged together cover no elements, and are laid out again", { "a.toml": SCENARIO }, async (page) => {
+  const box = (key) => thing(page, key).locator(".body").first().boundingBox();
+  await thing(page, "host/client").waitFor();
+  const [from, to] = [await box("host/client"), await box("host/server")];
+  await page.mouse.move(from.x + from.width / 2, from.y + from.height / 2);
+  await page.mouse.down();
+  await page.mouse.move(to.x - from.width / 2 - 5, to.y + to.height / 2, { steps: 5 });
+  await page.mouse.up();
+  const apart = async () => {
+    const link = await box("link/access");
+    for (const key of ["host/client", "host/server"]) {
+      const node = await box(key);
+      const over = node.x < link.x + link.width && link.x < node.x + node.width && node.y < link.y + link.height && link.y < node.y + node.height;
+      assert.ok(!over, `${key} ${JSON.stringify({ node, link })}`);
+    }
+  };
+  await apart();
+  assert.ok((await box("host/client")).x > from.x + 20);
+  await page.getByRole("button", { name: "Lay out again" }).click();
+  const laid = (await box("host/server")).x - (await box("host/client")).x;
+  assert.ok(laid > (to.x - from.x) * 0.8, `${laid}`);
+  await page.getByRole("button", { name: "Undo" }).click();
+  await apart();
+  assert.ok((await box("host/server")).x - (await box("host/client")).x < laid / 2);
+}, { id: "file/a.toml" });
+
+page("what is about an element goes with it in one step, and the page says so", { "a.toml": `${SCENARIO}\n[[change]]\nat = "1s"\ntarget = "link/access/up/bottleneck"\nto = "rate 1Mbit"\n` }, async (page) => {
+  await thing(page, "link/access/up/bottleneck").click();
+  await page.keyboard.press("Delete");
+  await page.locator("#notes", { hasText: "removed with it: change of link/access/up/bottleneck at 1s" }).waitFor();
+  await clean(page);
+  assert.doesNotMatch(await text(page), /\[\[change\]\]/);
+  await page.getByRole("button", { name: "Undo" }).click();
+  await thing(page, "link/access/up/bottleneck").waitFor();
+  assert.match(await text(page), /\[\[change\]\]/);
+}, { id: "file/a.toml" });
+
+page("after a reload the speed of what runs is shown, and words fit their nodes", { "a.toml": SCENARIO.replace("4s", "60s") }, async (page) => {
+  await clean(page);
+  await started(page, "2");
+  await page.locator(".state", { hasText: " s of " }).waitFor();
+  await page.reload();
+  await page.waitForFunction(() => document.querySelector("[aria-label=Speed]")?.value === "2");
+  await page.getByRole("button", { name: "Stop" }).click();
+  await ended(page);
+  for (const id of ["catalog/home/household", "catalog/incast"]) {
+    await page.goto(`${new URL(page.url()).origin}/#/${id}`);
+    await page.locator("h1", { hasText: id.slice(8) }).waitFor();
+    await page.locator(".node .sub").first().waitFor();
+    const wide = await page.locator(".node").evaluateAll((all) => all.map((one) => [one.querySelector(".sub")?.getBBox().width ?? 0, one.querySelector(".body").getBBox().width]));
+    for (const [words, body] of wide) assert.ok(words <= body, `${words} in ${body}`);
+  }
+}, { id: "file/a.toml" });
 
 test("the program has the page", async () => {
   const server = await served();

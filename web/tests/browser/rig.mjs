@@ -26,7 +26,27 @@ export function browser(args = []) {
 export async function served(files = {}) {
   const folder = await mkdtemp(join(tmpdir(), "narrows-page-"));
   for (const [name, text] of Object.entries(files)) await writeFile(join(folder, name), text);
-  const child = spawn(NARROWS, ["web", "--no-open", folder], { cwd: folder, stdio: ["ignore", "pipe", "pipe"], env: { ...process.env, HOME: folder, XDG_DATA_HOME: folder, XDG_CACHE_HOME: folder } });
+  const begun = await begin(folder);
+  let { child } = begun;
+  const end = async () => {
+    if (child.exitCode !== null) return;
+    const ended = new Promise((resolve) => child.on("exit", resolve));
+    child.kill("SIGINT");
+    const late = setTimeout(() => child.kill("SIGKILL"), 5000);
+    await ended;
+    clearTimeout(late);
+  };
+  const close = async () => { await end(); await rm(folder, { recursive: true, force: true }); };
+  /** Ends the server, and starts another one at the same port. */
+  const again = async () => {
+    await end();
+    ({ child } = await begin(folder, ["--port", new URL(begun.url).port]));
+  };
+  return { folder, url: begun.url, close, again, child, narrows: (...args) => run(NARROWS, args, { cwd: folder, maxBuffer: 1 << 26 }) };
+}
+
+async function begin(folder, options = []) {
+  const child = spawn(NARROWS, ["web", "--no-open", ...options, folder], { cwd: folder, stdio: ["ignore", "pipe", "pipe"], env: { ...process.env, HOME: folder, XDG_DATA_HOME: folder, XDG_CACHE_HOME: folder } });
   let said = "";
   child.stderr.on("data", (data) => { said += data; });
   const url = await new Promise((resolve, reject) => {
@@ -39,17 +59,7 @@ export async function served(files = {}) {
     child.on("exit", (code) => reject(new Error(`narrows web ended with ${code}: ${said}`)));
     child.on("error", reject);
   });
-  const close = async () => {
-    if (child.exitCode === null) {
-      const ended = new Promise((resolve) => child.on("exit", resolve));
-      child.kill("SIGINT");
-      const late = setTimeout(() => child.kill("SIGKILL"), 5000);
-      await ended;
-      clearTimeout(late);
-    }
-    await rm(folder, { recursive: true, force: true });
-  };
-  return { folder, url, close, child, narrows: (...args) => run(NARROWS, args, { cwd: folder, maxBuffer: 1 << 26 }) };
+  return { child, url };
 }
 
 /** A page of that server, let in by its token; `errors` are what the browser complained of. */

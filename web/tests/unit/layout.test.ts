@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Graph, GraphLink } from "../../src/api";
-import { lines, place } from "../../src/layout";
+import { besides, lines, place } from "../../src/layout";
 
 const link = (name: string, a: string, b: string, up: string[] = []): GraphLink => ({
   name, ends: [a, b], line: 1, down: [],
@@ -23,6 +23,18 @@ test("a link with its elements stands between its ends and covers none of them",
     assert.ok(box && at && !placed.compact);
     assert.ok(!overlap([...placed.nodes.values(), { ...at, w: box.w, h: box.h }]), `narrow: ${narrow}`);
   }
+});
+
+test("the box of a link stands above or below an end that it would lie on", () => {
+  const node = (x: number, y: number) => ({ x, y, w: 90, h: 48 });
+  const box = { w: 200, h: 100 };
+  for (const at of [{ x: 0, y: 0 }, { x: 10, y: 20 }, { x: -10, y: -20 }]) {
+    for (const ends of [[node(-60, 0), node(60, 0)], [node(-60, 0), node(60, 90)], [node(0, 0), node(0, 120)]]) {
+      const free = besides(at, box, ends);
+      assert.ok(!ends.some((end) => overlap([end, { ...free, ...box }])), JSON.stringify({ at, free }));
+    }
+  }
+  assert.deepEqual(besides({ x: 0, y: 0 }, box, [node(-300, 0), node(300, 0)]), { x: 0, y: 0 });
 });
 
 test("two links between the same ends are both placed, apart", () => {
