@@ -76,7 +76,7 @@ pub use names::{NameTable, is_name};
 pub use narrows_app::{APP_KINDS, APP_REPORTS, AppSpec, Delivery};
 pub use narrows_aqm::QUEUE_KINDS;
 pub use narrows_path::ELEMENT_KINDS;
-pub use notes::notes;
+pub use notes::{PlacedNote, notes};
 pub use outline::{Outline, OutlineElement, OutlineFlow, OutlineLink, OutlineNode, OutlineTable};
 pub use parts::{Control, EcnMode, ElementSpec, HostModel, Segmentation, SignalSpec, Traffic};
 pub use plan::{

@@ -56,7 +56,7 @@ impl Draft {
 
     /// The first `most` of them with line and column, both from 1, of the value that each is
     /// first about; and how many more there are.
-    pub fn placed_notes(&self, most: usize) -> (Vec<((usize, usize), String)>, usize) {
+    pub fn placed_notes(&self, most: usize) -> (Vec<PlacedNote>, usize) {
         let all = self.all_notes();
         let more = all.len().saturating_sub(most);
         let first = all.into_iter().take(most);
@@ -70,6 +70,9 @@ impl Draft {
         all
     }
 }
+
+/// Line and column, both from 1, of what a note is about; and the note.
+pub type PlacedNote = ((usize, usize), String);
 
 /// Keys whose values are prose.
 const PROSE: [&str; 4] = ["name", "title", "about", "source"];

@@ -1,24 +1,15 @@
 //! Where a value was written: a file, or a word of the command line.
 
 use std::ops::Range;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 /// A text that values were read from.
 #[derive(Debug)]
 struct Text {
     name: String,
     text: String,
-    /// Where its lines begin, once somebody has asked.
-    lines: OnceLock<Vec<usize>>,
-}
-
-impl Text {
-    fn line_starts(&self) -> &[usize] {
-        self.lines.get_or_init(|| {
-            let ends = self.text.match_indices('\n').map(|(at, _)| at + 1);
-            std::iter::once(0).chain(ends).collect()
-        })
-    }
+    /// Where its lines begin.
+    lines: Vec<usize>,
 }
 
 /// A range of bytes in a text, which it keeps alive.
@@ -36,13 +27,14 @@ const SHOWN: usize = 160;
 impl Spot {
     /// The whole of `text`; `name` is its name in messages.
     pub(crate) fn whole(name: &str, text: &str) -> Self {
+        let ends = text.match_indices('\n').map(|(at, _)| at + 1);
         Self {
             span: 0..text.len(),
             rewritten: false,
             text: Arc::new(Text {
                 name: name.to_owned(),
                 text: text.to_owned(),
-                lines: OnceLock::new(),
+                lines: std::iter::once(0).chain(ends).collect(),
             }),
         }
     }
@@ -88,14 +80,14 @@ impl Spot {
 
     /// The line, from 1.
     pub(crate) fn line(&self) -> usize {
-        let starts = self.text.line_starts();
+        let starts = &self.text.lines;
         starts.partition_point(|start| *start <= self.span.start)
     }
 
     /// Line and column, both from 1; columns count characters.
     pub(crate) fn line_and_column(&self) -> (usize, usize) {
         let line = self.line();
-        let start = self.text.line_starts()[line - 1];
+        let start = self.text.lines[line - 1];
         let before = &self.text.text[start..self.span.start];
         (line, before.chars().count() + 1)
     }

@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use narrows::results::folder::digest_of_bytes;
-use narrows::scenario::{BoxRules, FileKind, Loaded, Outline, Plan, Refusal};
+use narrows::scenario::{BoxRules, FileKind, Loaded, Outline, PlacedNote, Plan, Refusal};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -145,7 +145,7 @@ impl Checked {
         Ok(())
     }
 
-    fn notes(&mut self, (mut notes, more): (Vec<((usize, usize), String)>, usize)) {
+    fn notes(&mut self, (mut notes, more): (Vec<PlacedNote>, usize)) {
         if let (Some((place, _)), 1..) = (notes.last(), more) {
             notes.push((
                 *place,
