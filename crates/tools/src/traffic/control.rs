@@ -120,7 +120,7 @@ impl Control {
             }
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Err(io::ErrorKind::TimedOut.into()).map_err(in_words);
+                return Err(in_words(io::ErrorKind::TimedOut.into()));
             }
             self.stream.set_nonblocking(false)?;
             self.stream.set_read_timeout(Some(left))?;

@@ -31,7 +31,7 @@ const TIMER: u64 = u64::MAX - 1;
 
 /// A flow that is open.
 pub(super) enum Flow {
-    Datagrams(Datagrams, Instant),
+    Datagrams(Box<Datagrams>, Instant),
     Stream(Stream),
 }
 
@@ -299,7 +299,7 @@ impl Client {
                         Datagrams::open(server, &transfer, set.class, number, key, now, &self.taken)
                     };
                     let last = now + transfer.sends.lasts() + AFTER;
-                    flow.map(|flow| Flow::Datagrams(flow, last))
+                    flow.map(|flow| Flow::Datagrams(Box::new(flow), last))
                 }
                 _ => Stream::open(self.ports[0], number, &self.key, set).map(Flow::Stream),
             };
