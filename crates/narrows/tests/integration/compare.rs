@@ -187,7 +187,7 @@ fn starved(plan: &Plan, seed: u64) -> Vec<f64> {
 fn an_engine_does_not_differ_from_itself() {
     let live = Rigged::new(ModelEngine::new(by_seed), |_| false);
     let found = compared(&live, &Campaign::of_one(plan()), Output::Nowhere);
-    assert!(found.complete && found.passed() && found.trusted());
+    assert!(found.complete && found.passed() && found.verdict().trusted());
     let cell = &found.cells[0];
     assert!(cell.rows.len() > 15, "{:?}", cell.rows);
     for row in &cell.rows {
@@ -237,7 +237,7 @@ fn a_repetition_on_a_late_rig_is_made_again_and_named() {
             ("live-3c", false, true),
         ]
     );
-    assert!(!found.trusted());
+    assert!(!found.verdict().trusted());
     assert_eq!(found.cells[0].rows[0].second.runs, 3);
     let text = comparison_table(&found);
     let head: Vec<&str> = text.lines().take(3).collect();
