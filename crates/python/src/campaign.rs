@@ -300,7 +300,7 @@ impl ComparisonData {
 
     #[getter]
     fn trusted(&self) -> bool {
-        self.found.trusted()
+        self.found.verdict().trusted()
     }
 
     #[getter]

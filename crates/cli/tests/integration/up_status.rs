@@ -230,7 +230,7 @@ fn a_host_whose_name_is_taken_has_none_and_the_others_have_theirs() {
     let hosts = lab.status()["topology"]["hosts"].clone();
     let named: Vec<_> = (0..2).map(|i| hosts[i]["named"].clone()).collect();
     printed(&["down", &lab.name]);
-    assert_eq!(lab.left(), [client.clone()], "it is another's");
+    assert_eq!(lab.left(), std::slice::from_ref(&client), "it is another's");
     fs::remove_file(names.join(&client)).expect("it is there");
     // It stays where others have names.
     let _ = fs::remove_dir(names);
