@@ -88,9 +88,8 @@ fn the_wheel_passes_its_tests_in_a_fresh_environment() {
     let Some(python) = python() else {
         return skipped("there is no Python from 3.10 on with venv and pip");
     };
-    let Some(module) = built(&["lib_narrows.so", "lib_narrows.dylib"]) else {
-        return skipped("the module is not built");
-    };
+    // Cargo builds it for this test, which it is a library of: without it nothing is tested.
+    let module = built(&["lib_narrows.so", "lib_narrows.dylib"]).expect("the module is built");
     let at = tempfile::tempdir().expect("a folder");
     done(
         Command::new(python)
