@@ -105,6 +105,9 @@ page("the rate of a bottleneck that has a name is changed with its slider", { "a
   const slider = page.locator(".sliders input[type=range]").first();
   await slider.waitFor();
   assert.equal(await slider.getAttribute("data-entity"), "link/access/up/bottleneck");
+  // Plots and what stands above them have their places once there are samples.
+  await page.waitForFunction(() => parseFloat(document.querySelector(".state").textContent) >= 0.4);
+  await slider.hover();
   const box = await slider.boundingBox();
   await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2);
   await page.mouse.down();
