@@ -105,7 +105,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
         let read = extract::Query::from_request_parts(parts, state).await;
         let read = read.map_err(|error| {
-            // What says so in words is within, behind a sentence about the query.
+            // The deserializer's own error: the outer one puts a sentence about the query before it.
             let why = std::error::Error::source(&error).map(ToString::to_string);
             let why = why.unwrap_or_else(|| error.body_text());
             ApiError::new(error.status(), format!("the address: {}", in_words(&why)))

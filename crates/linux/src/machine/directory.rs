@@ -26,8 +26,8 @@ pub(super) fn places() -> Vec<PathBuf> {
     // A relative path is ignored (XDG Base Directory Specification).
     let own = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     if let Some(own) = own.filter(|own| own.is_absolute()) {
-        // Root keeps to one place, whoever it became root from. Root of a user
-        // namespace of its own cannot write there, and goes on to the next.
+        // Root uses one place, however it became root. Root of a user namespace
+        // cannot write there, and uses the next.
         let at = usize::from(geteuid().is_root());
         places.insert(at, own.join("narrows"));
     }

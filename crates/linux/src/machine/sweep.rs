@@ -51,14 +51,14 @@ impl Sweep {
             self.removed.push(format!("run {run}: ended process {pid}"));
         }
         let reaped = state::reap(&run).into_iter();
-        self.say(reaped.map(|said| said.map(|deed| format!("run {run}: {deed}"))));
+        self.say(reaped.map(|said| said.map(|removed| format!("run {run}: {removed}"))));
         self.runs.push(run);
     }
 
     fn say(&mut self, said: impl IntoIterator<Item = Result<String, String>>) {
         for one in said {
             match one {
-                Ok(deed) => self.removed.push(deed),
+                Ok(removed) => self.removed.push(removed),
                 Err(trouble) => self.failed.push(trouble),
             }
         }

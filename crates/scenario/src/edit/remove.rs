@@ -56,7 +56,7 @@ pub(super) fn elements(
         }
         renamed.extend(others.into_iter().zip(now.iter().cloned()));
     }
-    // A box of both directions may stand in the other one.
+    // A box that acts in both directions may still be in the list of the other one.
     gone.elements.retain(|name| {
         !after.iter().flatten().any(|now| now == name) || renamed.get(name) != Some(name)
     });

@@ -172,7 +172,7 @@ impl Control {
     }
 }
 
-/// What a socket says of a peer that does not answer, in words: a time that is over is `EAGAIN`.
+/// The error of a peer that does not answer, in words: a socket's timeout is `EAGAIN`.
 fn in_words(error: io::Error) -> io::Error {
     let words = match error.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "it did not answer in time",

@@ -1,7 +1,6 @@
 //! Mixes from files.
 
-use std::fs::File;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::path::Path;
 
 use narrows_results::Error;
@@ -63,12 +62,12 @@ fn text(path: &Path) -> Result<String, Error> {
         source,
     };
     let refused = |what: String| Error::Refused(format!("{}: {what}", path.display()));
-    // A pipe may never end.
-    if !std::fs::metadata(path).map_err(io)?.is_file() {
-        return Err(refused("it is no regular file".to_owned()));
-    }
+    let file = path.canonicalize().and_then(narrows_files::open_regular);
+    let file = file.map_err(|error| match error.kind() {
+        ErrorKind::InvalidData => refused(error.to_string()),
+        _ => io(error),
+    })?;
     let mut bytes = Vec::new();
-    let file = File::open(path).map_err(io)?;
     file.take(MAX_BYTES as u64 + 1)
         .read_to_end(&mut bytes)
         .map_err(io)?;

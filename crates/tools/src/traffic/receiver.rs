@@ -24,9 +24,15 @@ const PORTS_TRIED: u32 = 1_000;
 /// Datagrams or blocks read in a row, before others have their turn.
 const TURN: usize = 64;
 
-/// How much sooner than by our clock a datagram may seem to have left, beside a hundredth of the
-/// time since its flow was opened (our choice).
+/// How much longer than by our clock a time may be by that of another host, beside a hundredth of
+/// it (our choice).
 const SLACK: Duration = Duration::from_millis(10);
+
+/// The most nanoseconds that may have passed by the clock of another host in `time` of ours.
+pub(super) fn by_another_clock(time: Duration) -> u128 {
+    let ns = u128::from(time.as_nanos());
+    ns + ns / 100 + u128::from(SLACK.as_nanos())
+}
 
 /// Values of a set that are kept; beyond that each second one is dropped, evenly (our choice).
 const MOST_VALUES: usize = 200_000;
@@ -211,10 +217,9 @@ impl Datagrams {
     }
 
     /// Whether a datagram can have left by now. None leaves before it is due, and the flow does not
-    /// begin before it was asked for; clocks differ by less than [`SLACK`].
+    /// begin before it was asked for.
     fn can_have_left(&self, number: u64, now: Instant) -> bool {
-        let open = u128::from(now.since(self.opened).as_nanos());
-        let open = open + open / 100 + u128::from(SLACK.as_nanos());
+        let open = by_another_clock(now.since(self.opened));
         let bits = u128::from(number) * u128::from(self.size) * 8;
         number < self.packets && bits * 1_000_000_000 <= open * u128::from(self.rate)
     }

@@ -13,7 +13,7 @@ use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags, EpollTimeout};
 
 use super::super::control::Control;
 use super::super::marks::{ArrivedMarks, Capable};
-use super::super::receiver::{Datagrams, Interval, Step, Stream, Values};
+use super::super::receiver::{Datagrams, Interval, Step, Stream, Values, by_another_clock};
 use super::super::timer::Timer;
 use super::super::wire::{KEY, Report, SetOptions};
 use super::MOST_ROWS;
@@ -57,11 +57,11 @@ fn not_opened(error: Errno) -> String {
 }
 
 /// Whether a connection that the server ended after a time had less than all; how much.
-fn ended_early(sends: &Sends, received: u64, open: Duration) -> Option<String> {
+pub(super) fn ended_early(sends: &Sends, received: u64, open: Duration) -> Option<String> {
     match *sends {
-        Sends::Bulk(time) => {
-            (open < time).then(|| format!("the connection ended after {open} of {time}"))
-        }
+        // The time is the server's.
+        Sends::Bulk(time) => (by_another_clock(open) < u128::from(time.as_nanos()))
+            .then(|| format!("the connection ended after {open} of {time}")),
         _ => {
             let all = sends.bytes().filter(|all| received != *all)?;
             Some(format!(

@@ -313,3 +313,19 @@ fn a_rate_is_over_the_time_of_its_flows_and_not_over_the_wait_for_others() {
     assert_eq!(voice.seconds, 1.5, "{result}");
     assert_eq!((page.seconds, result.seconds), (0.0, 1.5), "{result}");
 }
+
+#[test]
+fn a_time_that_the_server_measures_may_be_a_little_shorter_by_our_clock() {
+    let early = |ms| {
+        let bulk = Sends::Bulk(Duration::from_secs(60));
+        client::ended_early(&bulk, 1, Duration::from_millis(ms))
+    };
+    assert_eq!(early(60_000), None);
+    // The clocks drift by 50 ppm.
+    assert_eq!(early(59_997), None);
+    assert!(
+        early(59_000).is_some_and(|why| why.contains("of 60s")),
+        "{:?}",
+        early(59_000)
+    );
+}
