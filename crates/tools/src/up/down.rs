@@ -6,7 +6,7 @@ use narrows_linux::machine::sweep_folder;
 use narrows_results::Error;
 use nix::sys::signal::Signal;
 
-use super::folder::{self, Condition};
+use super::folder::{self, Condition, Found};
 use super::refused;
 
 /// How long the process that holds a topology may take to end: building the largest ones takes
@@ -54,30 +54,32 @@ pub fn down(name: Option<&str>) -> Result<Down, Error> {
         } else {
             std::thread::sleep(Duration::from_millis(20));
         }
-        match folder::one(Some(&name)) {
-            // Another may have come up under the name since.
-            Ok(now) if now.folder.run == found.folder.run => found = now,
-            _ => {
-                return Ok(Down {
-                    name,
-                    removed: Vec::new(),
-                });
-            }
-        }
+        let Some(now) = again(&found) else {
+            return Ok(Down {
+                name,
+                removed: Vec::new(),
+            });
+        };
+        found = now;
     }
     let swept = sweep_folder(&found.folder);
     if let Some(trouble) = swept.failed.first() {
         return Err(failed(trouble.clone()));
     }
-    match folder::one(Some(&name)) {
-        Ok(left) if left.folder.run == found.folder.run => {
-            Err(failed(format!("{} is left", left.folder.path.display())))
-        }
-        _ => Ok(Down {
+    match again(&found) {
+        Some(left) => Err(failed(format!("{} is left", left.folder.path.display()))),
+        None => Ok(Down {
             name,
             removed: swept.removed,
         }),
     }
+}
+
+/// How it is now with that topology, and not with another one that came up under its name since.
+fn again(found: &Found) -> Option<Found> {
+    let all = folder::all().into_iter();
+    all.filter(|now| now.name == found.name)
+        .find(|now| now.folder.run == found.folder.run)
 }
 
 /// Takes down the topologies whose folders somebody has removed: nobody can enter them. Their
@@ -89,7 +91,9 @@ pub fn down_lost() -> (Vec<String>, Vec<Error>) {
     for found in lost {
         match down(Some(&found.name)) {
             Ok(down) => done.push(down.name),
-            Err(error) => failed.push(error),
+            // Another command may have taken it down meanwhile.
+            Err(error) if again(&found).is_some() => failed.push(error),
+            Err(_) => {}
         }
     }
     (done, failed)
