@@ -4,13 +4,56 @@
 //   (SECONDS=600 for ten), by how much its heap grew between 5 s, the first third and the end, and whether the run
 //   has the digest that it has without a watcher;
 // - 200 nodes: how long their layout takes, and pictures a second while one is dragged;
-// - a change of a rate, by HTTP, of a run that goes on: milliseconds from the request to the first sample after it.
+// - the first paint of the list and of a scenario, by a browser without anything kept;
+// - what an edit of the text takes until the drawing has it;
+// - a change of a rate, by HTTP, of a run that goes on: milliseconds from the request to the first sample after it;
+// - the processor time of the server for a run without a watcher, and with one, three and ten: medians of pairs.
 import { readdirSync, readFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { browser, open, SCENARIO, served, thing, tree } from "./browser/rig.mjs";
 
 const SECONDS = Number(process.env.SECONDS ?? 60);
 const TICKS = 100; // of a processor's second, as /proc counts (USER_HZ)
+const PAIRS = Number(process.env.PAIRS ?? 7); // of runs with and without watchers
+
+const sleep = (ms) => new Promise((resolve) => { setTimeout(resolve, ms); });
+const median = (numbers) => numbers.toSorted((a, b) => a - b)[Math.floor(numbers.length / 2)];
+
+/** What is asked becomes true within ten minutes. */
+async function until(is) {
+  const late = performance.now() + 600_000;
+  for (let found; performance.now() < late; await sleep(2)) if ((found = await is())) return found;
+  throw new Error("it does not come to that");
+}
+
+/** Asks the server as a program does, with its token. */
+function program(server) {
+  const { origin, searchParams } = new URL(server.url);
+  const headers = { Authorization: `Bearer ${searchParams.get("token")}`, "Content-Type": "application/json" };
+  const ask = async (path, body) => {
+    const answer = await fetch(`${origin}/api/v1/${path}`, { headers, ...(body && { method: "POST", body: JSON.stringify(body) }) });
+    if (!answer.ok) throw new Error(`${path}: ${answer.status} ${await answer.text()}`);
+    return answer.json();
+  };
+  /** Calls `seen` with the samples of a stream as they come, until the end that is returned. */
+  const watch = async (seen) => {
+    const ended = new AbortController();
+    const stream = await fetch(`${origin}/api/v1/stream`, { headers, signal: ended.signal });
+    const reading = (async () => {
+      let text = "";
+      for await (const piece of stream.body.pipeThrough(new TextDecoderStream())) {
+        const events = (text + piece).split("\n\n");
+        text = events.pop();
+        for (const event of events) {
+          const data = /^event: ?samples\ndata: ?(.*)$/m.exec(event)?.[1];
+          if (data) seen(data);
+        }
+      }
+    })().catch((error) => { if (!ended.signal.aborted) throw error; });
+    return async () => { ended.abort(); await reading; };
+  };
+  return { ask, watch };
+}
 
 /** Processor seconds of a process and all that it started. */
 function spent(root) {
@@ -103,37 +146,49 @@ cc   = "cubic"
   await context.close();
   await server.close();
 }
+{
+  const server = await served({ "a.toml": SCENARIO });
+  for (const [what, hash] of [["the list", ""], ["a scenario", "#/file/a.toml"]]) {
+    const painted = [];
+    for (let i = 0; i < 9; i += 1) {
+      const context = await chrome.newContext({ viewport: { width: 1440, height: 900 } });
+      const page = await context.newPage();
+      await page.goto(server.url + hash);
+      painted.push(await until(() => page.evaluate(() => performance.getEntriesByName("first-contentful-paint")[0]?.startTime)));
+      await context.close();
+    }
+    painted.sort((a, b) => a - b);
+    console.log(`first paint of ${what}: ${painted[4].toFixed(0)} ms, ${painted[8].toFixed(0)} at most of ${painted.length}`);
+  }
+  const { page, context } = await open(chrome, server, "file/a.toml");
+  await thing(page, "host/client").waitFor();
+  const took = [];
+  for (let i = 0; i < 9; i += 1) {
+    const renamed = SCENARIO.replaceAll('"client"', `"client${i}"`);
+    await page.locator(".cm-content").click();
+    await page.keyboard.press("Control+a");
+    await page.evaluate(() => { globalThis.began = performance.now(); });
+    await page.keyboard.insertText(renamed);
+    took.push(await page.evaluate((key) => new Promise((resolve) => {
+      const look = () => {
+        if (document.querySelector(`.canvas [data-key="${key}"]`)) resolve(performance.now() - globalThis.began);
+        else requestAnimationFrame(look);
+      };
+      look();
+    }), `host/client${i}`));
+  }
+  took.sort((a, b) => a - b);
+  console.log(`an edit of the text: drawn after ${took[4].toFixed(0)} ms, ${took[8].toFixed(0)} at most`);
+  await context.close();
+  await server.close();
+}
 await chrome.close();
 
 {
   const server = await served({ "a.toml": SCENARIO.replace("4s", "100s") });
-  const { origin, searchParams } = new URL(server.url);
-  const headers = { Authorization: `Bearer ${searchParams.get("token")}`, "Content-Type": "application/json" };
-  const ask = async (path, body) => {
-    const answer = await fetch(`${origin}/api/v1/${path}`, { headers, ...(body && { method: "POST", body: JSON.stringify(body) }) });
-    if (!answer.ok) throw new Error(`${path}: ${answer.status} ${await answer.text()}`);
-    return answer.json();
-  };
+  const { ask, watch } = program(server);
   const samples = [];
-  const ended = new AbortController();
-  const reading = (async () => {
-    const stream = await fetch(`${origin}/api/v1/stream`, { headers, signal: ended.signal });
-    let text = "";
-    for await (const piece of stream.body.pipeThrough(new TextDecoderStream())) {
-      const events = (text + piece).split("\n\n");
-      text = events.pop();
-      for (const event of events) {
-        const data = /^event: ?samples\ndata: ?(.*)$/m.exec(event)?.[1];
-        if (data) samples.push({ at: JSON.parse(data).t_s, came: performance.now() });
-      }
-    }
-  })().catch(() => {});
-  const sleep = (ms) => new Promise((resolve) => { setTimeout(resolve, ms); });
-  const until = async (is) => {
-    const late = performance.now() + 600_000;
-    for (let found; performance.now() < late; await sleep(2)) if ((found = await is())) return found;
-    throw new Error("it does not come to that");
-  };
+  const end = await watch((data) => samples.push({ at: JSON.parse(data).t_s, came: performance.now() }));
   for (const at of [5, 20, 50]) {
     const { job } = await ask("jobs", { kind: "run", document: "a.toml", paused: true });
     await ask(`jobs/${job}/control`, { action: "step", by_s: at });
@@ -152,7 +207,37 @@ await chrome.close();
     console.log(`a change at ${at} s of a run: seen after ${took[3].toFixed(0)} ms, ${took[6].toFixed(0)} at most`);
     await ask(`jobs/${job}/control`, { action: "stop" });
   }
-  ended.abort();
-  await reading;
+  await end();
+  await server.close();
+}
+{
+  const server = await served({ "a.toml": SCENARIO.replace("4s", `${process.env.RUN_S ?? 120}s`) });
+  const { ask, watch } = program(server);
+  /** Processor seconds of one run, with so many that watch, and its digest. */
+  const cost = async (watchers) => {
+    const ends = await Promise.all(Array.from({ length: watchers }, () => watch(() => {})));
+    const before = spent(server.child.pid);
+    const { job } = await ask("jobs", { kind: "run", document: "a.toml" });
+    let ended;
+    await until(async () => { await sleep(100); ended = await ask(`jobs/${job}`); return !["queued", "running"].includes(ended.state); });
+    const processor = spent(server.child.pid) - before;
+    for (const end of ends) await end();
+    return { processor, digest: ended.result?.digest };
+  };
+  await cost(0);
+  for (const watchers of [1, 3, 10]) {
+    const [ratios, digests] = [[], new Set()];
+    let alone;
+    for (let pair = 0; pair < PAIRS; pair += 1) {
+      const both = {};
+      for (const count of pair % 2 ? [0, watchers] : [watchers, 0]) {
+        both[count] = await cost(count);
+        digests.add(both[count].digest);
+      }
+      alone = both[0].processor;
+      ratios.push(both[watchers].processor / alone);
+    }
+    console.log(`${watchers} watching a run of ${alone.toFixed(1)} s of processor: ${(100 * (median(ratios) - 1)).toFixed(1)} % more of the server (pairs from ${(100 * (Math.min(...ratios) - 1)).toFixed(1)} to ${(100 * (Math.max(...ratios) - 1)).toFixed(1)}), ${digests.size === 1 && !digests.has(undefined) ? "one digest" : `digests ${[...digests]}`}`);
+  }
   await server.close();
 }

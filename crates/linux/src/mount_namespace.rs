@@ -32,7 +32,13 @@ impl MountNamespace {
                 Errno::EINVAL => std::io::Error::other("/ is no mount point here, as in a chroot"),
                 other => other.into(),
             })?;
-            mount(Some(file), place, NOTHING, MsFlags::MS_BIND, NOTHING)?;
+            mount(Some(file), place, NOTHING, MsFlags::MS_BIND, NOTHING).map_err(|e| match e {
+                Errno::ENOENT if !place.exists() => std::io::Error::other(format!(
+                    "there is no {place}, and an empty one would do (`touch {place}`)",
+                    place = place.display()
+                )),
+                other => other.into(),
+            })?;
             Ok(Self(fs::File::open("/proc/thread-self/ns/mnt")?.into()))
         };
         let refused = |e| {
@@ -47,5 +53,25 @@ impl MountNamespace {
     /// `/proc/PID/fd`.
     pub fn number(&self) -> i32 {
         self.0.as_raw_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_not_there_is_named_with_what_would_do() {
+        let place = Path::new("/etc/no-such-file-of-hosts");
+        let made = MountNamespace::seeing("client", Path::new("/proc/version"), place);
+        let error = made.expect_err("nothing can be mounted there").to_string();
+        if !crate::has_rights() || error.contains("is no mount point") {
+            eprintln!("skipped: a_file_that_is_not_there_is_named_with_what_would_do: {error}");
+            return;
+        }
+        assert!(
+            error.contains("touch /etc/no-such-file-of-hosts"),
+            "{error}"
+        );
     }
 }
