@@ -66,6 +66,7 @@ fn app_carrier(
                 ecn: quic.ecn,
                 dscp: plan.dscp,
                 mtu: ETHERNET_MTU,
+                window: narrows_quic::STREAM_WINDOW,
                 spin: true,
                 flow: None,
                 tls: tls.map(Arc::clone),

@@ -296,6 +296,7 @@ impl Builder<'_> {
             ecn: quic.ecn,
             dscp: plan.dscp,
             mtu: ETHERNET_MTU,
+            window: narrows_quic::STREAM_WINDOW,
             spin: quic.spin != SpinUse::Greased,
             flow: Some(FlowId(i as u32)),
             tls: None,

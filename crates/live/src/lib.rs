@@ -35,6 +35,7 @@ mod report;
 pub mod sample;
 mod signals;
 mod steal_time;
+pub mod tls;
 mod world;
 
 pub use check::{check, check_network, check_plan};

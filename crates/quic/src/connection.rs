@@ -8,8 +8,8 @@ use narrows_core::{FlowSample, Limited, Packet, PacketPool, RecoveryEvent};
 use narrows_units::{Duration, Instant, Rng};
 use narrows_wire::Ecn;
 use quinn_proto::{
-    ClientConfig, ConnectionError, ConnectionHandle, DatagramEvent, Dir, EcnCodepoint, Endpoint,
-    StreamEvent, StreamId, VarInt,
+    ClientConfig, ConnectionError, ConnectionHandle, ConnectionId, DatagramEvent, Dir,
+    EcnCodepoint, Endpoint, StreamEvent, StreamId, VarInt,
 };
 
 use crate::datagram::{self, Sealer};
@@ -85,6 +85,9 @@ pub struct Connection {
 
 impl Connection {
     /// The end that will [`open`](Self::open) the connection.
+    ///
+    /// # Panics
+    /// If its TLS is not that of a client.
     pub fn client(config: QuicConfig, epoch: Epoch, mut rng: Rng) -> Self {
         let crypto = Arc::new(Null(settings::draw_key(&mut rng)));
         let watch = ControllerWatch::default();
@@ -96,6 +99,9 @@ impl Connection {
     }
 
     /// The end that waits.
+    ///
+    /// # Panics
+    /// If its TLS is not that of a server.
     pub fn server(config: QuicConfig, epoch: Epoch, mut rng: Rng) -> Self {
         let crypto = Arc::new(Null(settings::draw_key(&mut rng)));
         let watch = ControllerWatch::default();
@@ -143,6 +149,15 @@ impl Connection {
         &self.config
     }
 
+    /// Has the first packets of the end that connects be addressed to `id` in place of a drawn one; it
+    /// is not to be guessed (RFC 9000 §7.2).
+    pub fn address_first(&mut self, id: &[u8; 20]) {
+        if let Some(client) = &mut self.client {
+            let id = ConnectionId::new(id);
+            client.initial_dst_cid_provider(Arc::new(move || id));
+        }
+    }
+
     /// Begins the handshake; the end that waits does nothing.
     pub fn open(&mut self, now: Instant) {
         let Some(client) = self.client.take() else {
@@ -155,11 +170,15 @@ impl Connection {
         }
     }
 
-    /// A datagram came.
+    /// A datagram came, in a packet.
     pub fn receive(&mut self, now: Instant, packet: &Packet) {
-        let Some((ecn, payload)) = datagram::open(packet) else {
-            return;
-        };
+        if let Some((ecn, payload)) = datagram::open(packet) {
+            self.receive_payload(now, ecn, payload);
+        }
+    }
+
+    /// A datagram with this payload came.
+    pub fn receive_payload(&mut self, now: Instant, ecn: Ecn, payload: &[u8]) {
         self.came_with_ce += u64::from(ecn == Ecn::Ce);
         let (at, remote) = (self.epoch.std(now), self.config.remote);
         let codepoint = EcnCodepoint::from_bits(ecn as u8);
@@ -210,10 +229,23 @@ impl Connection {
         }
     }
 
-    /// The next datagram that is to be sent now.
+    /// The next datagram that is to be sent now, in a packet.
     pub fn poll_transmit(&mut self, now: Instant, pool: &mut PacketPool) -> Option<Box<Packet>> {
+        let ecn = self.make_datagram(now)?;
+        Some(self.sealer.seal(now, pool, ecn, &self.scratch, 0))
+    }
+
+    /// The payload of the next datagram that is to be sent now.
+    pub fn poll_payload(&mut self, now: Instant) -> Option<(Ecn, &[u8])> {
+        let ecn = self.make_datagram(now)?;
+        Some((ecn, &self.scratch))
+    }
+
+    /// Makes the next datagram in `scratch`.
+    fn make_datagram(&mut self, now: Instant) -> Option<Ecn> {
         if let Some(response) = self.responses.pop_front() {
-            return Some(self.sealer.seal(now, pool, Ecn::NotEct, &response, 0));
+            self.scratch = response;
+            return Some(Ecn::NotEct);
         }
         let (_, connection) = self.inner.as_mut()?;
         self.scratch.clear();
@@ -222,10 +254,9 @@ impl Connection {
             Some(codepoint) if self.config.ecn => Ecn::from_bits(codepoint as u8),
             _ => Ecn::NotEct,
         };
-        let payload = &self.scratch[..transmit.size];
-        let packet = self.sealer.seal(now, pool, ecn, payload, 0);
+        self.scratch.truncate(transmit.size);
         self.settle();
-        Some(packet)
+        Some(ecn)
     }
 
     /// When [`on_timeout`](Self::on_timeout) is due.
@@ -403,6 +434,20 @@ impl Connection {
             return FlowSample::default();
         };
         self.watch.sample(&connection.stats())
+    }
+
+    /// Bytes that the congestion control lets be in flight.
+    pub fn window(&self) -> u64 {
+        self.watch.window()
+    }
+
+    /// Bytes of the largest payload that the path is known to carry.
+    pub fn payload(&self) -> u16 {
+        let stats = self
+            .inner
+            .as_ref()
+            .map(|(_, connection)| connection.stats());
+        stats.map_or(0, |stats| stats.path.current_mtu)
     }
 
     /// For how long something else than congestion held the sender back, as

@@ -32,5 +32,5 @@ mod watch;
 pub use connection::{Connection, QuicEvent};
 pub use control::{PREFIX, QuicControl};
 pub use epoch::Epoch;
-pub use settings::{LEAST_PAYLOAD, QuicConfig, SERVER_NAME, Tls};
+pub use settings::{LEAST_PAYLOAD, QuicConfig, SERVER_NAME, STREAM_WINDOW, Tls};
 pub use socket::Socket;

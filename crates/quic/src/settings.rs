@@ -29,7 +29,7 @@ const CID_LEN: usize = 8;
 /// Bytes of a stream that may be on their way to the receiver: as much as
 /// Linux lets a TCP receiver hold (the last of `net.ipv4.tcp_rmem`), so that
 /// both transports feel the same limit. quinn's default is 1.25 MB.
-const STREAM_WINDOW: u32 = 6 << 20;
+pub const STREAM_WINDOW: u32 = 6 << 20;
 
 /// One end of a connection.
 #[derive(Clone, Debug)]
@@ -48,6 +48,8 @@ pub struct QuicConfig {
     /// The largest IP packet that this end's link takes, in bytes: quinn's MTU discovery
     /// searches up to it.
     pub mtu: u32,
+    /// Bytes that the other end may send ahead of what this one's application reads.
+    pub window: u32,
     /// Whether the spin bit may be in use. If so, quinn switches it off on one
     /// connection in eight at each end, by chance (RFC 9000 §17.4 asks for one
     /// in sixteen at least); where it is off, each packet shows a random bit.
@@ -64,10 +66,10 @@ pub struct QuicConfig {
 pub struct Tls {
     /// Of both ends: the key of stateless resets.
     pub endpoint: EndpointConfig,
-    /// How a client knows the server, which it calls [`SERVER_NAME`].
-    pub client: ClientConfig,
-    /// How a server proves itself.
-    pub server: ServerConfig,
+    /// How a client knows the server, which it calls [`SERVER_NAME`]; of clients.
+    pub client: Option<ClientConfig>,
+    /// How a server proves itself; of servers.
+    pub server: Option<ServerConfig>,
 }
 
 /// What clients call every server.
@@ -92,9 +94,16 @@ impl QuicConfig {
         transport
             .allow_spin(self.spin)
             .mtu_discovery_config(Some(discovery))
-            .stream_receive_window(VarInt::from_u32(STREAM_WINDOW))
+            .stream_receive_window(VarInt::from_u32(self.window))
             .enable_segmentation_offload(false)
             .congestion_controller_factory(watch.over(self.control.factory()));
+        if self.tls.is_some() {
+            // The other end may be another program: what this one keeps for it is one window.
+            transport
+                .max_concurrent_uni_streams(VarInt::from_u32(1))
+                .max_concurrent_bidi_streams(VarInt::from_u32(0))
+                .datagram_receive_buffer_size(None);
+        }
         Arc::new(transport)
     }
 
@@ -122,7 +131,7 @@ impl QuicConfig {
         rng: &mut Rng,
     ) -> ClientConfig {
         let mut client = match &self.tls {
-            Some(tls) => tls.client.clone(),
+            Some(tls) => tls.client.clone().expect("TLS of a client"),
             None => ClientConfig::new(crypto),
         };
         let guesses = Rng::for_name(rng.draw_u64(), "the server's connection id");
@@ -143,7 +152,7 @@ impl QuicConfig {
         transport: Arc<TransportConfig>,
     ) -> ServerConfig {
         let mut server = match &self.tls {
-            Some(tls) => tls.server.clone(),
+            Some(tls) => tls.server.clone().expect("TLS of a server"),
             None => ServerConfig::new(crypto.clone(), crypto),
         };
         // Tokens for a next connection carry the time of day, and there is none.

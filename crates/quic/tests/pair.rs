@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use narrows_core::{Packet, PacketPool};
-use narrows_quic::{Connection, Epoch, QuicConfig, QuicControl, QuicEvent, spin};
+use narrows_quic::{Connection, Epoch, QuicConfig, QuicControl, QuicEvent, STREAM_WINDOW, spin};
 use narrows_units::{Draw, Duration, Instant, Rng};
 use narrows_wire::quic::{LongType, Quic};
 
@@ -20,6 +20,7 @@ fn config(client: bool) -> QuicConfig {
         ecn: true,
         dscp: 0,
         mtu: 1500,
+        window: STREAM_WINDOW,
         spin: true,
         flow: None,
         tls: None,

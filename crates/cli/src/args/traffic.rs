@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, Subcommand, ValueEnum};
-use narrows::traffic::{Capable, CodePoint, Mark, Offsets};
+use narrows::traffic::{Capable, CodePoint, ControlName, Mark, Offsets};
 use narrows::units::{Duration, Rate, Value};
 
 use super::Format;
@@ -102,9 +102,10 @@ pub struct TrafficRun {
     /// Mark datagrams as ECT(0) or ECT(1), and have connections ask for ECN (ect0): of all flows, or of a label or kind
     #[arg(long, value_name = "[LABEL=]ect0|ect1", value_parser = mark::<Capable>)]
     pub ecn: Vec<Mark<Capable>>,
-    /// The kernel's congestion control of all connections, in place of the mix's
-    #[arg(long, value_name = "NAME")]
-    pub cc: Option<String>,
+    /// The congestion control of all connections, or of those of a label or kind, in place of the mix's: the kernel's
+    /// name of it, or quic:cubic, quic:newreno or quic:bbr, which fetch by QUIC
+    #[arg(long, value_name = "[LABEL=]NAME", value_parser = mark::<ControlName>)]
+    pub cc: Vec<Mark<ControlName>>,
     /// How long transfers are waited for that are not complete when the mix is over
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = time)]
     pub grace: Duration,

@@ -111,6 +111,45 @@ fn a_mix_between_two_hosts_arrives_to_the_byte_with_delays_that_the_path_has() {
 }
 
 #[test]
+fn fetches_by_quic_arrive_to_the_byte_over_a_path_that_loses() {
+    let net = 99;
+    let Some(pair) = Pair::new("fetches by QUIC", net, &["tc"], None) else {
+        return;
+    };
+    let netem = "tc qdisc add dev v1 root netem delay 10ms loss 2% limit 100000";
+    let lossy = pair.run(false, netem);
+    if !lossy.status.success() {
+        eprintln!("skipped: fetches by QUIC: no netem: {}", said(&lossy));
+        return;
+    }
+    let serving = server(&pair, net);
+    let csv = pair.path("kpi");
+    let more = ["--cc", "quic:cubic", "--csv", csv.to_str().unwrap()];
+    let output = client(&pair, net, &more).output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let set = |i: usize| &result["sets"][i];
+    for (i, bytes) in [(1, 1_250_000), (2, 2 * 1_246_000)] {
+        assert_eq!(set(i)["protocol"], "quic", "{result}");
+        assert_eq!(set(i)["received_bytes"], bytes, "{result}");
+        assert_eq!(set(i)["complete"], set(i)["transfers"], "{result}");
+    }
+    let rows = result["streams"].as_array().unwrap();
+    let lost = rows
+        .iter()
+        .filter_map(|row| row["retransmissions"].as_u64());
+    assert!(lost.sum::<u64>() > 0, "{result}");
+    // One of the two ways delays.
+    assert!(
+        rows.iter().any(|row| row["rtt_ms"].as_f64() > Some(9.0)),
+        "{result}"
+    );
+    let tcp = fs::read_to_string(csv.join("tcp.csv")).unwrap();
+    assert_eq!(tcp.matches(",quic,").count(), rows.len(), "{tcp}");
+    drop(serving);
+}
+
+#[test]
 fn marks_are_on_the_wire_as_they_were_asked_for_and_what_the_path_marks_is_counted() {
     let net = 93;
     let Some(pair) = Pair::new("marks of a mix", net, &["nft"], None) else {
@@ -172,7 +211,7 @@ fn a_server_that_is_killed_ends_a_mix_with_what_there_is() {
         return;
     };
     let serving = server(&pair, net);
-    let mut command = client(&pair, net, &[]);
+    let mut command = client(&pair, net, &["--cc", "page=quic:cubic"]);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut running = Running::start(&mut command);
     running.says("transfers in");
@@ -244,7 +283,7 @@ fn a_server_that_stands_still_ends_a_mix_that_is_not_whole() {
         return;
     };
     let serving = server(&pair, net);
-    let mut command = client(&pair, net, &["--grace", "1s"]);
+    let mut command = client(&pair, net, &["--grace", "1s", "--cc", "page=quic:cubic"]);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut running = Running::start(&mut command);
     running.says("transfers in");

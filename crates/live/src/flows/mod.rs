@@ -19,7 +19,6 @@ mod kernel;
 mod options;
 mod start;
 mod tcp;
-mod tls;
 mod udp;
 
 pub use command::Commands;

@@ -24,7 +24,6 @@ use super::facts::EndFacts;
 use super::host::{Host, Work};
 use super::host_model;
 use super::options::Owner;
-use super::tls;
 use super::{ControlOf, HostOf};
 use crate::sample::{Sampler, SenderWatch};
 use crate::{Clock, FlowFacts, Namespace, Reporter};
@@ -304,7 +303,7 @@ fn tls_for(plan: &Plan) -> Result<Option<Arc<Tls>>, FlowError> {
     let Some((owner, _)) = quic.next() else {
         return Ok(None);
     };
-    let made = tls::make().map_err(Owner(&owner).cannot("prepare TLS"))?;
+    let made = crate::tls::both().map_err(Owner(&owner).cannot("prepare TLS"))?;
     Ok(Some(Arc::new(made)))
 }
 

@@ -8,7 +8,7 @@ use narrows_linux::random_bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::token::{NONCE, PROOF, Side, Token};
+use super::token::{NONCE, PROOF, Secret, Side, Token};
 use super::wire::LONGEST_LINE;
 
 /// How long each step of the beginning may take (our choice).
@@ -24,6 +24,8 @@ const TURN: usize = 16;
 #[derive(Debug)]
 pub(super) struct Control {
     pub(super) stream: TcpStream,
+    /// Of both ends, for what is not said here.
+    pub(super) secret: Secret,
     unread: Vec<u8>,
 }
 
@@ -53,6 +55,7 @@ impl Control {
         stream.write_all(&token.prove(Side::Server, &nonces))?;
         Ok(Self {
             stream,
+            secret: token.secret(&nonces),
             unread: Vec::new(),
         })
     }
@@ -81,6 +84,7 @@ impl Control {
         }
         Ok(Self {
             stream,
+            secret: token.secret(&nonces),
             unread: Vec::new(),
         })
     }

@@ -47,19 +47,21 @@ pub struct StreamRow {
     pub span_s: f64,
     /// Which flow.
     pub flow: String,
+    /// The protocol: `tcp` or `quic`.
+    pub protocol: &'static str,
     /// The traffic class.
     pub tos: u8,
     /// Path MTU, in bytes.
     pub pmtu: Option<u32>,
     /// Bytes written.
     pub bytes: u64,
-    /// Segments sent again.
+    /// Segments sent again; of QUIC, packets that were lost, whose content is sent again.
     pub retransmissions: Option<u32>,
     /// The congestion window, in bytes.
     pub cwnd: Option<u64>,
     /// The smoothed round trip, in milliseconds.
     pub rtt_ms: Option<f64>,
-    /// Its mean deviation.
+    /// Its mean deviation; `None` of QUIC.
     pub rttvar_ms: Option<f64>,
 }
 
@@ -105,7 +107,7 @@ pub struct SetFigures {
     pub label: String,
     /// The kind.
     pub kind: String,
-    /// The protocol.
+    /// The protocol: `udp`, `tcp` or `quic`.
     pub protocol: &'static str,
     /// Transfers that were due.
     pub transfers: u64,
@@ -124,9 +126,9 @@ pub struct SetFigures {
     /// Their time: from when the first transfer was due to when the last was over, which is when its
     /// last byte was received, or, of one that sends for a time, when that time was over.
     pub seconds: f64,
-    /// Datagrams that the server sent; `None` if it did not say how many.
+    /// Datagrams that the server sent; `None` if it did not say how many, as of those of QUIC.
     pub packets: Option<u64>,
-    /// Datagrams that arrived.
+    /// Datagrams that arrived, those of QUIC included.
     pub packets_received: u64,
     /// Datagrams that did not arrive; `None` if it is not known how many were sent.
     pub lost: Option<u64>,
@@ -139,7 +141,7 @@ pub struct SetFigures {
     /// The codepoint of its datagrams that was asked for (`ect0`, `ect1`), or `ect0` of connections that
     /// ask for ECN.
     pub ecn: Option<String>,
-    /// Connections of which both ends agreed on ECN.
+    /// Connections of which both ends agreed on ECN; of QUIC, on which packets arrived as capable of it.
     pub ecn_connections: u64,
     /// What datagrams bore when they arrived.
     pub marks: ArrivedMarks,
@@ -208,10 +210,14 @@ impl TrafficResult {
                     "{label} with {ecn}, {} of {arrived} datagrams arrived with CE",
                     marks.ce
                 )),
-                (Some(_), _) => parts.push(format!(
-                    "{label} with ECN on {} of {} connections",
-                    set.ecn_connections, set.transfers
-                )),
+                (Some(_), protocol) => {
+                    let (with, all) = (set.ecn_connections, set.transfers);
+                    let mut part = format!("{label} with ECN on {with} of {all} connections");
+                    if protocol == "quic" {
+                        part += &format!(", {} of {arrived} packets arrived with CE", marks.ce);
+                    }
+                    parts.push(part);
+                }
                 (None, _) if marks.ce > 0 => {
                     parts.push(format!("{label}: {} datagrams arrived with CE", marks.ce));
                 }

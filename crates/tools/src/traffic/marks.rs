@@ -1,8 +1,10 @@
-//! What the packets of a mix between hosts bear: code points and ECN.
+//! What is asked of the flows of a mix between hosts by label or kind: code points, ECN and congestion
+//! control; and what became of marks.
 
 use std::fmt;
 use std::str::FromStr;
 
+use narrows_quic::QuicControl;
 use narrows_results::Error;
 use narrows_traffic::{DSCP, FlowSet, Mix, Sends, dscp};
 use narrows_wire::Ecn;
@@ -13,13 +15,17 @@ use serde::Serialize;
 pub struct Mark<T> {
     /// The label or kind; `None` of all.
     pub of: Option<String>,
-    /// What they bear.
+    /// What they bear or have.
     pub value: T,
 }
 
 /// A code point, 0 to 63.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CodePoint(pub u8);
+
+/// The congestion control of connections: by the kernel's name, or one of QUIC's, which makes them QUIC.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ControlName(pub String);
 
 /// Whether flows are capable of ECN: the codepoint of datagrams. Connections ask for ECN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +47,23 @@ impl FromStr for CodePoint {
 }
 
 impl fmt::Display for CodePoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for ControlName {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        if word.starts_with("quic") {
+            QuicControl::parse(word).map_err(|error| error.to_string())?;
+        }
+        Ok(Self(word.to_owned()))
+    }
+}
+
+impl fmt::Display for ControlName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
@@ -93,7 +116,7 @@ impl<T: FromStr<Err = String>> FromStr for Mark<T> {
     }
 }
 
-impl<T: Copy + fmt::Display> Mark<T> {
+impl<T: Clone + fmt::Display> Mark<T> {
     fn names(&self, set: &FlowSet) -> bool {
         let of = self.of.as_deref();
         of.is_none_or(|of| of == set.label || of == set.kind)
@@ -103,49 +126,61 @@ impl<T: Copy + fmt::Display> Mark<T> {
     pub(super) fn of_set(marks: &[Self], set: &FlowSet) -> Option<T> {
         let mut fitting = marks.iter().rev().filter(|mark| mark.names(set));
         let named = fitting.clone().find(|mark| mark.of.is_some());
-        named.or_else(|| fitting.next()).map(|mark| mark.value)
+        named
+            .or_else(|| fitting.next())
+            .map(|mark| mark.value.clone())
     }
 
-    /// Refuses a mark of `option` that names nothing of the mix.
-    pub(super) fn check(marks: &[Self], option: &str, mix: &Mix) -> Result<(), Error> {
-        let nowhere = |mark: &&Self| !mix.sets.iter().any(|set| mark.names(set));
+    /// Refuses a mark of `option` that names none of the `sets` of the mix that it is for: its `what`.
+    pub(super) fn check<'m>(
+        marks: &[Self],
+        option: &str,
+        what: &str,
+        sets: impl Iterator<Item = &'m FlowSet> + Clone,
+    ) -> Result<(), Error> {
+        let nowhere = |mark: &&Self| mark.of.is_some() && !sets.clone().any(|set| mark.names(set));
         let Some(mark) = marks.iter().find(nowhere) else {
             return Ok(());
         };
         let of = mark.of.as_deref().unwrap_or_default();
-        let mut there: Vec<_> = mix.sets.iter().map(|set| set.label.as_str()).collect();
+        let mut there: Vec<_> = sets.clone().map(|set| set.label.as_str()).collect();
         there.dedup();
+        if there.is_empty() {
+            there.push("none");
+        }
         Err(Error::Refused(format!(
-            "`{option} {of}={}`: the mix has no flows `{of}`, but {}",
+            "`{option} {of}={}`: the mix has no {what} `{of}`, but {}",
             mark.value,
             there.join(", ")
         )))
     }
 }
 
-/// Refuses what cannot be carried: ECT(1) of connections, ECN where this host does not ask for it, and QUIC.
+/// Refuses what cannot be carried: ECT(1) of connections, and ECN where this host does not ask for it.
 pub(super) fn check(
     mix: &Mix,
     asked: impl Fn(&FlowSet) -> Option<Capable>,
-    control: Option<&str>,
+    by_quic: impl Fn(&FlowSet) -> bool,
     host_asks: impl FnOnce() -> bool,
 ) -> Result<(), Error> {
-    if let Some(quic) = control.filter(|name| name.starts_with("quic")) {
-        return Err(Error::Refused(format!(
-            "`--cc {quic}`: between hosts connections are TCP, and QUIC is not carried \
-             (a scenario carries it: `[[mix]] transport = \"quic\"`)"
-        )));
-    }
     let connections = |set: &&FlowSet| !matches!(set.sends, Sends::Datagrams { .. });
     let asking = || mix.sets.iter().filter(connections);
     if let Some(set) = asking().find(|set| asked(set) == Some(Capable::Ect1)) {
+        if by_quic(set) {
+            return Err(Error::Refused(format!(
+                "`--ecn ect1` of `{0}`, whose flows are QUIC: its packets have ECT(0) \
+                 (say `--ecn {0}=ect0`, or name flows of datagrams)",
+                set.label
+            )));
+        }
         return Err(Error::Refused(format!(
             "`--ecn ect1` of `{0}`, whose flows are connections: the kernel chooses their codepoint \
              by the congestion control (say `--ecn {0}=ect0`, which asks for ECN, or name flows of datagrams)",
             set.label
         )));
     }
-    if let Some(set) = asking().find(|set| asked(set).is_some()) {
+    let mut of_kernel = asking().filter(|set| !by_quic(set));
+    if let Some(set) = of_kernel.find(|set| asked(set).is_some()) {
         if !host_asks() {
             return Err(Error::Refused(format!(
                 "`--ecn` of `{}`, whose flows are connections: this host does not ask for ECN \
@@ -228,30 +263,55 @@ mod tests {
     fn a_mark_of_flows_that_are_not_there_is_refused() {
         let check = |texts: &[&str]| {
             let marks: Vec<Mark<CodePoint>> = marks(texts);
-            Mark::check(&marks, "--dscp", &mix()).map_err(|e| e.to_string())
+            let checked = Mark::check(&marks, "--dscp", "flows", mix().sets.iter());
+            checked.map_err(|e| e.to_string())
         };
         assert_eq!(check(&["5", "voice=5", "web-page=5"]), Ok(()));
         let why = check(&["voice=5", "pages=ef"]).unwrap_err();
         let said = "`--dscp pages=46`: the mix has no flows `pages`, but voice, page";
         assert!(why.contains(said), "{why}");
+        // Datagrams have no congestion control.
+        let cc: Vec<Mark<ControlName>> = marks(&["voice=cubic"]);
+        let (mix, is_page) = (mix(), |set: &&FlowSet| set.label == "page");
+        let pages = mix.sets.iter().filter(is_page);
+        let why = Mark::check(&cc, "--cc", "connections", pages).unwrap_err();
+        let said = "`--cc voice=cubic`: the mix has no connections `voice`, but page";
+        assert!(why.to_string().contains(said), "{why}");
     }
 
     #[test]
     fn what_cannot_be_carried_is_refused() {
-        let refusal = |texts: &[&str], control: Option<&str>, host_asks: bool| {
+        let refusal = |texts: &[&str], by_quic: bool, host_asks: bool| {
             let marks: Vec<Mark<Capable>> = marks(texts);
             let asked = |set: &FlowSet| Mark::of_set(&marks, set);
-            match check(&mix(), asked, control, || host_asks) {
+            match check(&mix(), asked, |_| by_quic, || host_asks) {
                 Ok(()) => String::new(),
                 Err(error) => error.to_string(),
             }
         };
-        assert_eq!(refusal(&[], Some("cubic"), false), "");
-        assert_eq!(refusal(&["voice=ect1"], None, false), "");
-        assert_eq!(refusal(&["ect0", "voice=ect1"], None, true), "");
-        assert!(refusal(&["ect1"], None, true).contains("`--ecn page=ect0`"));
-        assert!(refusal(&["ect0"], None, false).contains("tcp_ecn=1"));
-        assert!(refusal(&[], Some("quic:cubic"), true).contains("QUIC is not carried"));
+        assert_eq!(refusal(&[], false, false), "");
+        assert_eq!(refusal(&["voice=ect1"], false, false), "");
+        assert_eq!(refusal(&["ect0", "voice=ect1"], false, true), "");
+        assert!(refusal(&["ect1"], false, true).contains("`--ecn page=ect0`"));
+        assert!(refusal(&["ect0"], false, false).contains("tcp_ecn=1"));
+        // QUIC asks no kernel for ECN, and has ECT(0) alone.
+        assert_eq!(refusal(&["ect0"], true, false), "");
+        let refused = refusal(&["ect1"], true, true);
+        assert!(refused.contains("whose flows are QUIC"), "{refused}");
+    }
+
+    #[test]
+    fn a_control_of_quic_is_one_that_there_is() {
+        let read = |text: &str| text.parse::<Mark<ControlName>>();
+        let mark = read("page=quic:newreno").unwrap();
+        assert_eq!(mark.of.as_deref(), Some("page"));
+        assert_eq!(mark.value.0, "quic:newreno");
+        assert_eq!(read("dctcp").unwrap().of, None);
+        for unknown in ["quic:reno", "quic", "page=quic:"] {
+            let refused = read(unknown).unwrap_err();
+            assert!(refused.contains("quic:newreno"), "{refused}");
+        }
+        assert!(read("quic:cubic x").is_err());
     }
 
     #[test]

@@ -7,6 +7,8 @@ mod control;
 mod kpi;
 #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
 mod marks;
+#[cfg(target_os = "linux")]
+mod quic;
 mod read;
 #[cfg(target_os = "linux")]
 mod receiver;
@@ -25,7 +27,7 @@ mod token;
 mod wire;
 
 pub use kpi::{DatagramRow, Measured, SetFigures, StreamRow, TrafficResult};
-pub use marks::{ArrivedMarks, Capable, CodePoint, Mark};
+pub use marks::{ArrivedMarks, Capable, CodePoint, ControlName, Mark};
 pub use narrows_traffic::{KINDS, Mix, Offsets};
 pub use read::read;
 #[cfg(target_os = "linux")]

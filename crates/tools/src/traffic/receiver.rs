@@ -98,13 +98,17 @@ impl Interval {
 
 /// A socket for datagrams at a port of its own. Ports of such sockets may be shared, so that the kernel
 /// gives out one that is `taken` again, whose datagrams would then go astray.
-fn bound(server: SocketAddr, taken: &BTreeSet<u16>) -> nix::Result<(DatagramSocket, u16)> {
+pub(super) fn bound(
+    server: SocketAddr,
+    fragments: bool,
+    taken: &BTreeSet<u16>,
+) -> nix::Result<(DatagramSocket, u16)> {
     let any: SocketAddr = match server.is_ipv4() {
         true => ([0, 0, 0, 0], 0).into(),
         false => ([0_u16; 8], 0).into(),
     };
     for _ in 0..PORTS_TRIED {
-        let (socket, _) = DatagramSocket::bound(any, true).map_err(Errno::from)?;
+        let (socket, _) = DatagramSocket::bound(any, fragments).map_err(Errno::from)?;
         let port = socket.local()?.port();
         if !taken.contains(&port) {
             return Ok((socket, port));
@@ -153,16 +157,18 @@ pub(super) struct Stream {
 }
 
 /// How a step went.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     Goes,
     Over,
-    Broke(Errno),
+    /// Why.
+    Broke(String),
 }
 
 impl Step {
     fn broke(error: &std::io::Error) -> Self {
-        Self::Broke(Errno::from_raw(error.raw_os_error().unwrap_or_default()))
+        let error = Errno::from_raw(error.raw_os_error().unwrap_or_default());
+        Self::Broke(error.desc().to_owned())
     }
 }
 
@@ -180,7 +186,7 @@ impl Datagrams {
         let Sends::Datagrams { rate, size, .. } = transfer.sends else {
             return Err(Errno::EINVAL);
         };
-        let (socket, port) = bound(server, taken)?;
+        let (socket, port) = bound(server, true, taken)?;
         let mut new = Self {
             socket,
             port,
@@ -381,7 +387,7 @@ mod tests {
         let mut taken = BTreeSet::new();
         let mut sockets = Vec::new();
         for _ in 0..300 {
-            let (socket, port) = bound(to, &taken).unwrap();
+            let (socket, port) = bound(to, true, &taken).unwrap();
             assert!(taken.insert(port), "{port}");
             sockets.push(socket);
         }

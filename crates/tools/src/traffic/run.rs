@@ -12,6 +12,7 @@ use std::time::SystemTime;
 
 use narrows_linux::datagrams::DatagramSocket;
 use narrows_linux::{Clock, arrival};
+use narrows_quic::QuicControl;
 use narrows_results::Error;
 use narrows_traffic::{FlowSet, Mix, Offsets, Sends, Transfer};
 use narrows_units::Duration;
@@ -21,7 +22,8 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags};
 use super::clocks::{Asked, Clocks, Difference, difference};
 use super::control::{Control, PATIENCE};
 use super::kpi::TrafficResult;
-use super::marks::{self, Capable, CodePoint, Mark};
+use super::marks::{self, Capable, CodePoint, ControlName, Mark};
+use super::quic::Fetches;
 use super::receiver::Values;
 use super::token::Token;
 use super::wire::{Answer, HEAD, Head, KEY, Opening, Request, SILENCE, SetOptions, plain};
@@ -54,8 +56,8 @@ pub struct RunRequest {
     pub dscp: Vec<Mark<CodePoint>>,
     /// Which flows are capable of ECN.
     pub ecn: Vec<Mark<Capable>>,
-    /// The congestion control of all connections, in place of the mix's.
-    pub control: Option<String>,
+    /// The congestion control of connections, in place of the mix's.
+    pub control: Vec<Mark<ControlName>>,
     /// How long transfers are waited for that are not complete when the mix is over.
     pub grace: Duration,
     /// How long the server is waited for at least, if nothing of it is received.
@@ -86,7 +88,7 @@ impl RunRequest {
             seed: 1,
             dscp: Vec::new(),
             ecn: Vec::new(),
-            control: None,
+            control: Vec::new(),
             grace: Duration::from_secs(10),
             silence: SILENCE,
         })
@@ -104,33 +106,47 @@ pub fn run(
     began: impl FnOnce(),
 ) -> Result<TrafficResult, Error> {
     let ecn = |set: &FlowSet| Mark::of_set(&request.ecn, set);
-    Mark::check(&request.dscp, "--dscp", &request.mix)?;
-    Mark::check(&request.ecn, "--ecn", &request.mix)?;
-    let control = request.control.as_deref();
+    let all = request.mix.sets.iter();
+    let connections = |set: &&FlowSet| !matches!(set.sends, Sends::Datagrams { .. });
+    Mark::check(&request.dscp, "--dscp", "flows", all.clone())?;
+    Mark::check(&request.ecn, "--ecn", "flows", all.clone())?;
+    Mark::check(
+        &request.control,
+        "--cc",
+        "connections",
+        all.filter(connections),
+    )?;
+    let control = |set: &FlowSet| {
+        let asked = Mark::of_set(&request.control, set).map(|name| name.0);
+        asked.or_else(|| set.control.clone())
+    };
+    let by_quic =
+        |set: &FlowSet| control(set).is_some_and(|name| QuicControl::parse(&name).is_ok());
     marks::check(
         &request.mix,
         ecn,
-        control,
+        by_quic,
         narrows_linux::sysctl::asks_for_ecn,
     )?;
     // A connection of each transfer that runs takes one.
     rights::all_descriptors();
     let failed = |e: std::io::Error| system(&format!("the server {}", request.to), e);
     let stream = TcpStream::connect_timeout(&request.to, PATIENCE).map_err(failed)?;
-    let mut control = Control::connected(stream, &request.token).map_err(failed)?;
+    let mut connection = Control::connected(stream, &request.token).map_err(failed)?;
     let mix = &request.mix;
     let transfers = mix.schedule(request.offsets, request.seed);
     let options = |set: &FlowSet| {
         let dscp = Mark::of_set(&request.dscp, set).map(|point| point.0);
-        // Of connections the ECN field is the kernel's.
         let datagrams = matches!(set.sends, Sends::Datagrams { .. });
-        let field = ecn(set)
-            .filter(|_| datagrams)
-            .map_or(0, |ecn| ecn.ecn() as u8);
-        SetOptions {
-            class: dscp.or(set.dscp).unwrap_or(0) << 2 | field,
-            control: request.control.clone().or_else(|| set.control.clone()),
+        let mut options = SetOptions {
+            class: dscp.or(set.dscp).unwrap_or(0) << 2,
+            control: control(set).filter(|_| !datagrams),
+        };
+        // Of connections of TCP the ECN field is the kernel's.
+        if datagrams || by_quic(set) {
+            options.class |= ecn(set).map_or(0, |ecn| ecn.ecn() as u8);
         }
+        options
     };
     let sets: Vec<_> = mix.sets.iter().map(options).collect();
     let last = transfers.iter().map(|t| t.start + t.sends.lasts()).max();
@@ -142,16 +158,30 @@ pub fn run(
         sets: sets.clone(),
         transfers: transfers.clone(),
     };
-    control.send(&asked).map_err(failed)?;
-    let answer: Answer = control
+    connection.send(&asked).map_err(failed)?;
+    let answer: Answer = connection
         .receive(std::time::Instant::now() + PATIENCE)
         .map_err(failed)?;
-    let (key, tcp, udp) = match answer {
-        Answer::Session { key, tcp, udp } => (key, tcp, udp),
+    let (key, tcp, udp, quic) = match answer {
+        Answer::Session {
+            key,
+            tcp,
+            udp,
+            quic,
+        } => (key, tcp, udp, quic),
         Answer::Refused(why) => {
             let why = format!("the server {} refuses the mix: {}", request.to, plain(&why));
             return Err(Error::Refused(why));
         }
+    };
+    let fetches = sets.iter().any(|set| set.quic().is_some());
+    let quic = match quic.filter(|_| fetches) {
+        Some(port) => Some(Fetches::new(request.to, &port, &connection.secret).map_err(failed)?),
+        None if fetches => {
+            let why = std::io::Error::other("it has no port for QUIC");
+            return Err(failed(why));
+        }
+        None => None,
     };
     let clock = Clock::starting_now();
     let ports = [tcp, udp].map(|port| SocketAddr::new(request.to.ip(), port));
@@ -171,6 +201,7 @@ pub fn run(
         taken: BTreeSet::new(),
         transfers,
         capable: mix.sets.iter().map(ecn).collect(),
+        quic,
         sets,
         begin: clock.now(),
         next: 0,
@@ -183,7 +214,7 @@ pub fn run(
     };
     let began_at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let began_at = began_at.map_or(0.0, |since| since.as_secs_f64());
-    let mut why = client.serve(&mut control, stop, until);
+    let mut why = client.serve(&mut connection, stop, until);
     let ran = clock.now();
     let interrupted = stop.load(Ordering::SeqCst);
     let questions = if interrupted || why.is_some() {
@@ -194,7 +225,7 @@ pub fn run(
     let last = compare_clocks(&clock, ports[1], &key, questions);
     if client.reports.end.is_none() && why.is_none() {
         let patience = if interrupted { PATIENCE / 10 } else { PATIENCE };
-        let ended = client.finish(&mut control, std::time::Instant::now() + patience);
+        let ended = client.finish(&mut connection, std::time::Instant::now() + patience);
         why = ended.err();
     }
     let clocks = first.zip(last).map(|(first, last)| Clocks { first, last });

@@ -1,32 +1,34 @@
 //! A session at the server: sends what its client asked for, on ports of its own.
 
+mod stream;
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use narrows_linux::Clock;
 use narrows_linux::datagrams::DatagramSocket;
 use narrows_linux::tcp_options::set_traffic_class;
-use narrows_linux::{Clock, socket_option};
-use narrows_traffic::{Sends, Until};
-use narrows_units::{Duration, Instant, Rate};
+use narrows_traffic::Sends;
+use narrows_units::{Duration, Instant};
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 
 use super::OUT_OF_DESCRIPTORS;
 use super::control::Control;
+use super::quic::{Listening, Served};
 use super::timer::Timer;
 use super::wire::{
     BEAT, HEAD, Head, KEY, OPENING, Opening, Report, Request, SenderEnd, StreamSample,
 };
 use crate::rights;
+use stream::{Stream, note_written, sample_of};
+pub(super) use stream::{WRITES, wanted};
 
 /// Milliseconds between two looks at whether it is to end.
 const LOOK: u16 = 50;
-
-/// Time between the writes of a connection of a constant rate, as in scenarios.
-const WRITES: Duration = Duration::from_millis(10);
 
 /// A datagram that leaves later than this after it was due is late (our choice).
 const LATE: Duration = Duration::from_millis(1);
@@ -44,23 +46,7 @@ const LISTENER: u64 = u64::MAX;
 const SOCKET: u64 = u64::MAX - 1;
 const CONTROL: u64 = u64::MAX - 2;
 const TIMER: u64 = u64::MAX - 3;
-
-/// A connection of data.
-struct Stream {
-    socket: TcpStream,
-    /// What was read of its opening.
-    opening: Vec<u8>,
-    transfer: Option<usize>,
-    begun: Instant,
-    written: u64,
-    /// All is written, and its end.
-    ended: bool,
-    wants_room: bool,
-    /// At the last sample: bytes and retransmissions.
-    sampled: (u64, u32),
-    /// When that was.
-    sampled_at: Instant,
-}
+const QUIC: u64 = u64::MAX - 4;
 
 /// Datagrams of a transfer.
 struct Datagrams {
@@ -76,6 +62,8 @@ pub(super) struct Session {
     pub(super) control: Control,
     pub(super) listener: TcpListener,
     pub(super) socket: DatagramSocket,
+    /// Where fetches by QUIC come in, if there are such.
+    pub(super) quic: Option<Listening>,
     pub(super) peer: IpAddr,
     pub(super) clock: Clock,
 }
@@ -86,6 +74,7 @@ struct Sender<'s> {
     streams: BTreeMap<u64, Stream>,
     next_token: u64,
     datagrams: BTreeMap<usize, Datagrams>,
+    quic: Option<Served>,
     /// When a transfer is to go on: datagrams by number, connections by token.
     due: BinaryHeap<Reverse<(Instant, bool, u64)>>,
     room: Vec<u8>,
@@ -125,13 +114,20 @@ impl<'s> Sender<'s> {
         epoll.add(&session.listener, input(LISTENER))?;
         epoll.add(&session.socket, input(SOCKET))?;
         epoll.add(&session.control.stream, input(CONTROL))?;
-        let reported_at = session.clock.now();
+        let (peer, clock) = (session.peer, session.clock);
+        let quic = session.quic.take();
+        let quic = quic.map(|port| Served::new(port, peer, clock));
+        if let Some(quic) = &quic {
+            epoll.add(quic.socket(), input(QUIC))?;
+        }
+        let reported_at = clock.now();
         Ok(Self {
             session,
             epoll,
             streams: BTreeMap::new(),
             next_token: 0,
             datagrams: BTreeMap::new(),
+            quic,
             due: BinaryHeap::new(),
             room: vec![0; narrows_linux::datagrams::LARGEST],
             listens_from: None,
@@ -175,7 +171,12 @@ impl<'s> Sender<'s> {
                 self.listen(EpollFlags::EPOLLIN)?;
             }
             self.go_on();
+            if let Some(quic) = &mut self.quic {
+                quic.go_on(&self.session.request);
+            }
             let next = self.due.peek().map(|Reverse((at, ..))| *at);
+            let of_quic = self.quic.as_ref().and_then(Served::wakes);
+            let next = next.into_iter().chain(of_quic).min();
             let next = next.map_or(sample_at, |at| at.min(sample_at));
             timer.set(&self.session.clock, next)?;
             let count = match self.epoll.wait(&mut events, EpollTimeout::from(LOOK)) {
@@ -187,6 +188,11 @@ impl<'s> Sender<'s> {
                 match event.data() {
                     LISTENER => self.accept()?,
                     SOCKET => self.receive(),
+                    QUIC => {
+                        if let Some(quic) = &mut self.quic {
+                            quic.receive(&self.session.request);
+                        }
+                    }
                     TIMER => timer.take(),
                     CONTROL => {
                         if !self.session.control.look()? {
@@ -207,6 +213,8 @@ impl<'s> Sender<'s> {
     fn finished(mut self) -> SenderEnd {
         // A client that is gone does not need it.
         let _ = self.sample();
+        let by_quic = self.quic.take().map(Served::close);
+        self.end.written.extend(by_quic.into_iter().flatten());
         let streams = std::mem::take(&mut self.streams);
         streams
             .values()
@@ -435,26 +443,16 @@ impl<'s> Sender<'s> {
             return;
         };
         let age = now.since(stream.begun);
-        let (wanted, last) = match self.session.request.transfers[transfer].sends {
-            Sends::Get(bytes) => (bytes, true),
-            Sends::Bulk(time) => (u64::MAX, age >= time),
-            Sends::Paced { rate, until } => {
-                let all = match until {
-                    Until::Bytes(bytes) => bytes,
-                    Until::Time(time) => Rate::from_bits(rate).bytes_in(time),
-                };
-                let wanted = Rate::from_bits(rate).bytes_in(age + WRITES).min(all);
-                (wanted, wanted == all)
-            }
-            Sends::Datagrams { .. } => return,
+        let sends = &self.session.request.transfers[transfer].sends;
+        let Some((wanted, last)) = wanted(sends, age) else {
+            return;
         };
-        let is_bulk_over = wanted == u64::MAX && last;
         let mut blocked = false;
         let mut gone = false;
         let block = [0_u8; BLOCK];
         for _ in 0..16 {
             let left = wanted.saturating_sub(stream.written);
-            if left == 0 || is_bulk_over {
+            if left == 0 {
                 break;
             }
             let most = usize::try_from(left).unwrap_or(BLOCK).min(BLOCK);
@@ -474,7 +472,7 @@ impl<'s> Sender<'s> {
         if gone {
             return self.forget(token);
         }
-        if last && (stream.written >= wanted || is_bulk_over) {
+        if last && stream.written >= wanted {
             stream.ended = true;
             if stream.socket.shutdown(Shutdown::Write).is_err() {
                 return self.forget(token);
@@ -511,6 +509,7 @@ impl<'s> Sender<'s> {
         let mut samples = std::mem::take(&mut self.parted);
         let streams = self.streams.values_mut();
         samples.extend(streams.filter_map(|stream| sample_of(stream, now)));
+        samples.extend(self.quic.iter_mut().flat_map(|quic| quic.sample(now)));
         match samples.is_empty() {
             true => Ok(()),
             false => self.report(samples),
@@ -521,35 +520,5 @@ impl<'s> Sender<'s> {
         self.session.control.send(&Report::Samples(samples))?;
         self.reported_at = self.now();
         Ok(())
-    }
-}
-
-/// What a connection did since its last sample; `None` if that is nothing and it has ended.
-fn sample_of(stream: &mut Stream, now: Instant) -> Option<StreamSample> {
-    let transfer = stream.transfer?;
-    let info = socket_option::tcp_info(&stream.socket)?;
-    let retransmitted = info.total_retrans;
-    let (bytes, before) = stream.sampled;
-    if stream.ended && bytes == stream.written && retransmitted == before {
-        return None;
-    }
-    let began = std::mem::replace(&mut stream.sampled_at, now);
-    stream.sampled = (stream.written, retransmitted);
-    Some(StreamSample {
-        transfer: transfer as u32,
-        at_ns: began.as_nanos(),
-        span_ns: now.since(began).as_nanos(),
-        bytes: stream.written - bytes,
-        retransmissions: retransmitted.saturating_sub(before),
-        cwnd: u64::from(info.snd_cwnd) * u64::from(info.snd_mss),
-        rtt_us: info.rtt,
-        rttvar_us: info.rttvar,
-        pmtu: info.pmtu,
-    })
-}
-
-fn note_written(end: &mut SenderEnd, stream: &Stream) {
-    if let Some(transfer) = stream.transfer {
-        end.written.push((transfer as u32, stream.written));
     }
 }

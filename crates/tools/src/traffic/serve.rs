@@ -20,6 +20,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde::Serialize;
 
 use super::control::{Control, PATIENCE};
+use super::quic::Listening;
 use super::sender::Session;
 use super::token::Token;
 use super::wire::{Answer, HEAD, Request, client_of};
@@ -384,6 +385,7 @@ fn session(
     request: Request,
     peer: IpAddr,
 ) -> Result<Session, (Control, String)> {
+    let by_quic = request.sets.iter().any(|set| set.quic().is_some());
     let opened = || -> std::io::Result<_> {
         let local = SocketAddr::new(control.stream.local_addr()?.ip(), 0);
         let listener = listen(local)?;
@@ -397,13 +399,24 @@ fn session(
                 (socket, udp)
             }
         };
-        Ok((listener, tcp, socket, udp, random_bytes()?))
+        let quic = match by_quic {
+            true => Some(Listening::at(local.ip(), &control.secret)?),
+            false => None,
+        };
+        Ok((listener, tcp, socket, udp, quic, random_bytes()?))
     };
-    let (listener, tcp, socket, udp, key) = match opened() {
+    let (listener, tcp, socket, udp, quic, key) = match opened() {
         Ok(opened) => opened,
         Err(error) => return Err((control, format!("no ports can be had: {error}"))),
     };
-    if control.send(&Answer::Session { key, tcp, udp }).is_err() {
+    let (quic, port) = quic.unzip();
+    let answer = Answer::Session {
+        key,
+        tcp,
+        udp,
+        quic: port,
+    };
+    if control.send(&answer).is_err() {
         return Err((control, "the client is gone".to_owned()));
     }
     Ok(Session {
@@ -412,6 +425,7 @@ fn session(
         control,
         listener,
         socket,
+        quic,
         peer,
         clock: shared.clock,
     })
@@ -419,7 +433,8 @@ fn session(
 
 /// Whether this host lets its connections have the congestion controls of a request; why not.
 fn has_controls(request: &Request) -> Result<(), String> {
-    let named = request.sets.iter().filter_map(|set| set.control.as_ref());
+    let of_kernel = request.sets.iter().filter(|set| set.quic().is_none());
+    let named = of_kernel.filter_map(|set| set.control.as_ref());
     let named: BTreeSet<_> = named.collect();
     for name in named {
         let tried = TcpOptions::default()
@@ -465,7 +480,7 @@ fn within(limits: &ServeLimits, request: &Request) -> Result<(), String> {
                     .chars()
                     .all(|c| c.is_ascii_alphanumeric() || "_-".contains(c))
         };
-        if !set.control.as_ref().is_none_or(fits) {
+        if set.quic().is_none() && !set.control.as_ref().is_none_or(fits) {
             return Err("a congestion control whose name is none".to_owned());
         }
     }

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use narrows_results::Error;
 use narrows_scenario::Refusal;
-use ring::hmac::{HMAC_SHA256, Key, sign, verify};
+use ring::hmac::{HMAC_SHA256, Key, Tag, sign, verify};
 
 /// Bytes of what one end draws, so that no proof serves twice.
 pub(super) const NONCE: usize = 32;
@@ -87,7 +87,7 @@ impl Token {
     }
 
     fn proven(side: Side, nonces: &[[u8; NONCE]; 2]) -> Vec<u8> {
-        let mut message = b"narrows traffic 2 ".to_vec();
+        let mut message = b"narrows traffic 3 ".to_vec();
         message.push(match side {
             Side::Client => b'c',
             Side::Server => b's',
@@ -98,10 +98,7 @@ impl Token {
 
     /// The proof of `side` for what both ends drew, the server's first.
     pub(super) fn prove(&self, side: Side, nonces: &[[u8; NONCE]; 2]) -> [u8; PROOF] {
-        let tag = sign(&self.0, &Self::proven(side, nonces));
-        let mut proof = [0; PROOF];
-        proof.copy_from_slice(tag.as_ref());
-        proof
+        bytes_of(sign(&self.0, &Self::proven(side, nonces)))
     }
 
     /// Whether `proof` is that of `side`, in the same time whichever byte differs.
@@ -112,6 +109,62 @@ impl Token {
         proof: &[u8; PROOF],
     ) -> bool {
         verify(&self.0, &Self::proven(side, nonces), proof).is_ok()
+    }
+
+    /// The secret of the session of these nonces.
+    pub(super) fn secret(&self, nonces: &[[u8; NONCE]; 2]) -> Secret {
+        let mut message = b"narrows traffic 3 secret".to_vec();
+        message.extend(nonces.iter().flatten());
+        Secret(bytes_of(sign(&self.0, &message)))
+    }
+}
+
+fn bytes_of(tag: Tag) -> [u8; PROOF] {
+    let mut bytes = [0; PROOF];
+    bytes.copy_from_slice(tag.as_ref());
+    bytes
+}
+
+/// What the two ends of a session alone can derive, of what is never sent itself.
+#[derive(Clone)]
+pub(super) struct Secret([u8; PROOF]);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret")
+    }
+}
+
+impl Secret {
+    /// What proves `what` of the kind `purpose`.
+    pub(super) fn tag(&self, purpose: Purpose, what: &[u8]) -> [u8; PROOF] {
+        bytes_of(sign(&self.key(), &purpose.of(what)))
+    }
+
+    /// Whether `tag` does, in the same time whichever byte differs.
+    pub(super) fn proves(&self, purpose: Purpose, what: &[u8], tag: &[u8; PROOF]) -> bool {
+        verify(&self.key(), &purpose.of(what), tag).is_ok()
+    }
+
+    fn key(&self) -> Key {
+        Key::new(HMAC_SHA256, &self.0)
+    }
+}
+
+/// What a secret is for: what proves one thing proves no other.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Purpose {
+    /// The server's certificate.
+    Certificate,
+    /// That the client connects for a transfer.
+    Connection,
+    /// What it says on the connection.
+    Stream,
+}
+
+impl Purpose {
+    fn of(self, what: &[u8]) -> Vec<u8> {
+        [&[self as u8], what].concat()
     }
 }
 
@@ -146,6 +199,20 @@ mod tests {
         assert!(Token::read(&path).is_err());
         assert!(Token::read(folder.path()).is_err());
         assert!(Token::read(&folder.path().join("none")).is_err());
+    }
+
+    #[test]
+    fn a_tag_is_of_one_session_and_one_purpose() {
+        let token = Token::of(b"0123456789abcdef");
+        let secret = token.secret(&[[1; NONCE], [2; NONCE]]);
+        let tag = secret.tag(Purpose::Certificate, b"what");
+        assert!(secret.proves(Purpose::Certificate, b"what", &tag));
+        assert!(!secret.proves(Purpose::Certificate, b"that", &tag));
+        assert!(!secret.proves(Purpose::Connection, b"what", &tag));
+        let other = token.secret(&[[1; NONCE], [3; NONCE]]);
+        assert!(!other.proves(Purpose::Certificate, b"what", &tag));
+        let other = Token::of(b"0123456789abcdeg").secret(&[[1; NONCE], [2; NONCE]]);
+        assert!(!other.proves(Purpose::Certificate, b"what", &tag));
     }
 
     #[test]

@@ -5,9 +5,12 @@
 
 use std::net::IpAddr;
 
+use narrows_quic::QuicControl;
 use narrows_traffic::Transfer;
 use narrows_units::Duration;
 use serde::{Deserialize, Serialize};
+
+use super::token::PROOF;
 
 /// Bytes of the key of a session, which opens its flows.
 pub(super) const KEY: usize = 16;
@@ -50,8 +53,15 @@ pub(super) struct Request {
 pub(super) struct SetOptions {
     /// The traffic class of its packets.
     pub(super) class: u8,
-    /// The kernel's name of the congestion control.
+    /// The kernel's name of the congestion control of its connections, or that of one of QUIC's.
     pub(super) control: Option<String>,
+}
+
+impl SetOptions {
+    /// The congestion control of connections that are QUIC.
+    pub(super) fn quic(&self) -> Option<QuicControl> {
+        QuicControl::parse(self.control.as_deref()?).ok()
+    }
 }
 
 /// What the server answers.
@@ -66,9 +76,20 @@ pub(super) enum Answer {
         tcp: u16,
         /// Where datagrams are.
         udp: u16,
+        /// Where connections of QUIC are opened, if the request has such.
+        quic: Option<QuicPort>,
     },
     /// It has not: why.
     Refused(String),
+}
+
+/// Where a server has QUIC.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct QuicPort {
+    /// A port of UDP.
+    pub(super) port: u16,
+    /// Proves the certificate that it shows there.
+    pub(super) certificate: [u8; PROOF],
 }
 
 /// What the server reports on the control connection while a session lasts and at its end.
@@ -92,14 +113,14 @@ pub(super) struct StreamSample {
     pub(super) span_ns: u64,
     /// Bytes written.
     pub(super) bytes: u64,
-    /// Segments sent again.
+    /// Segments sent again, or packets of QUIC that were lost.
     pub(super) retransmissions: u32,
     /// In bytes.
     pub(super) cwnd: u64,
     /// In microseconds.
     pub(super) rtt_us: u32,
-    /// In microseconds.
-    pub(super) rttvar_us: u32,
+    /// In microseconds; `None` of QUIC.
+    pub(super) rttvar_us: Option<u32>,
     /// In bytes.
     pub(super) pmtu: u32,
 }
@@ -200,7 +221,7 @@ impl Head {
 }
 
 /// Whether two are the same, in one time whichever byte differs.
-fn same(one: &[u8], other: &[u8]) -> bool {
+pub(super) fn same(one: &[u8], other: &[u8]) -> bool {
     one.iter().zip(other).fold(0, |all, (a, b)| all | (a ^ b)) == 0
 }
 

@@ -80,9 +80,10 @@ impl TrafficResult {
         for row in &self.streams {
             let _ = writeln!(
                 text,
-                "{:.6},{},tcp,0x{:02x},{},{},{:.6},{},{},{},{}",
+                "{:.6},{},{},0x{:02x},{},{},{:.6},{},{},{},{}",
                 row.at_s,
                 csv(&row.flow),
+                row.protocol,
                 row.tos,
                 field(row.pmtu),
                 row.bytes,
@@ -130,8 +131,11 @@ impl TrafficResult {
             let _ = writeln!(text, " {}", ns(row.at_s));
         }
         for row in &self.streams {
-            let (flow, tos) = (tag(&row.flow, true), row.tos);
-            let _ = write!(text, "{measurement},flowid={flow},type=tcp,tos=0x{tos:02x}");
+            let (flow, protocol, tos) = (tag(&row.flow, true), row.protocol, row.tos);
+            let _ = write!(
+                text,
+                "{measurement},flowid={flow},type={protocol},tos=0x{tos:02x}"
+            );
             if let Some(pmtu) = row.pmtu {
                 let _ = write!(text, ",pmtu={pmtu}");
             }
@@ -177,6 +181,7 @@ mod tests {
                 at_s: 1_500_000_000.0,
                 span_s: 0.2,
                 flow: "page_1_1".to_owned(),
+                protocol: "tcp",
                 tos: 0,
                 pmtu: Some(1_500),
                 bytes: 25_000,
@@ -231,6 +236,7 @@ mod tests {
         result.datagrams[0].lost = None;
         result.streams[0] = StreamRow {
             flow: "page".to_owned(),
+            protocol: "quic",
             bytes: 25_000,
             span_s: 0.2,
             ..StreamRow::default()
@@ -239,12 +245,12 @@ mod tests {
         assert!(udp.contains(",0.500000,0,,,10.000000,"), "{udp}");
         let tcp = result.tcp_csv();
         assert!(
-            tcp.ends_with(",tcp,0x00,,25000,1000000.000000,,,,\n"),
+            tcp.ends_with(",quic,0x00,,25000,1000000.000000,,,,\n"),
             "{tcp}"
         );
         let lines = result.influx("m");
         assert!(!lines.contains("lost") && !lines.contains("=,"), "{lines}");
-        let page = "m,flowid=page,type=tcp,tos=0x00 bytes=25000,bps=1000000.000000 0\n";
+        let page = "m,flowid=page,type=quic,tos=0x00 bytes=25000,bps=1000000.000000 0\n";
         assert!(lines.ends_with(page), "{lines}");
     }
 }

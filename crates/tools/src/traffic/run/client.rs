@@ -13,6 +13,7 @@ use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags, EpollTimeout};
 
 use super::super::control::Control;
 use super::super::marks::{ArrivedMarks, Capable};
+use super::super::quic::{Fetch, Fetches};
 use super::super::receiver::{Datagrams, Interval, Step, Stream, Values, by_another_clock};
 use super::super::timer::Timer;
 use super::super::wire::{KEY, Report, SetOptions};
@@ -33,6 +34,7 @@ const TIMER: u64 = u64::MAX - 1;
 pub(super) enum Flow {
     Datagrams(Box<Datagrams>, Instant),
     Stream(Stream),
+    Quic(Box<Fetch>),
 }
 
 impl Flow {
@@ -41,6 +43,18 @@ impl Flow {
         match self {
             Self::Datagrams(flow, _) => flow.bytes,
             Self::Stream(stream) => stream.received,
+            Self::Quic(fetch) => fetch.received,
+        }
+    }
+}
+
+impl Flow {
+    /// The port of UDP that no other flow has.
+    fn port(&self) -> Option<u16> {
+        match self {
+            Self::Datagrams(flow, _) => Some(flow.port),
+            Self::Quic(fetch) => Some(fetch.port),
+            Self::Stream(_) => None,
         }
     }
 }
@@ -102,6 +116,17 @@ enum Closing {
     Time,
 }
 
+impl Closing {
+    /// Why a flow is closed after a step, if it is.
+    fn after(step: Step) -> Option<Self> {
+        match step {
+            Step::Goes => None,
+            Step::Over => Some(Self::Over),
+            Step::Broke(why) => Some(Self::Broke(why)),
+        }
+    }
+}
+
 /// An interval of a flow of datagrams, before clocks are compared.
 pub(super) struct Row {
     pub(super) transfer: u32,
@@ -122,6 +147,8 @@ pub(super) struct Client {
     pub(super) sets: Vec<SetOptions>,
     /// Of each set, whether it is capable of ECN.
     pub(super) capable: Vec<Option<Capable>>,
+    /// Opens connections of QUIC, if the mix has such.
+    pub(super) quic: Option<Fetches>,
     pub(super) values: Vec<Values>,
     pub(super) done: Vec<Done>,
     pub(super) flows: BTreeMap<u32, Flow>,
@@ -196,6 +223,7 @@ impl Client {
             }
             let next = self.transfers.get(self.next).filter(|_| !all_begun);
             let next = next.map(|t| self.begin + t.start);
+            let next = next.into_iter().chain(self.wakes()).min();
             timer.set(&self.clock, next.map_or(sample_at, |at| at.min(sample_at)))?;
             // Before what has arrived is read: of a process that was stopped, that is not old.
             let looked = self.clock.now();
@@ -272,9 +300,8 @@ impl Client {
         until: std::time::Instant,
     ) -> Result<(), String> {
         let failed = |error| format!("the server did not report the end of its session: {error}");
-        control
-            .send(&serde_json::json!({ "end": true }))
-            .map_err(failed)?;
+        // A server that has ended it takes nothing more, and its report is here or on its way.
+        let _ = control.send(&serde_json::json!({ "end": true }));
         while self.reports.end.is_none() {
             let report = control.receive::<Report>(until).map_err(failed)?;
             self.take_report(report)?;
@@ -301,7 +328,13 @@ impl Client {
                     let last = now + transfer.sends.lasts() + AFTER;
                     flow.map(|flow| Flow::Datagrams(Box::new(flow), last))
                 }
-                _ => Stream::open(self.ports[0], number, &self.key, set).map(Flow::Stream),
+                _ => match (&self.quic, set.quic()) {
+                    (Some(quic), Some(control)) => {
+                        let fetch = quic.open(number, control, set.class, &self.clock, &self.taken);
+                        fetch.map(|fetch| Flow::Quic(Box::new(fetch)))
+                    }
+                    _ => Stream::open(self.ports[0], number, &self.key, set).map(Flow::Stream),
+                },
             };
             let watched = opened.and_then(|flow| {
                 let (input, both) = (
@@ -317,6 +350,10 @@ impl Client {
                         self.epoll
                             .add(&s.socket, EpollEvent::new(both, number.into()))?;
                     }
+                    Flow::Quic(fetch) => {
+                        self.epoll
+                            .add(&fetch.socket, EpollEvent::new(input, number.into()))?;
+                    }
                 }
                 Ok(flow)
             });
@@ -324,9 +361,7 @@ impl Client {
             done.opened = Some(now);
             match watched {
                 Ok(flow) => {
-                    if let Flow::Datagrams(datagrams, _) = &flow {
-                        self.taken.insert(datagrams.port);
-                    }
+                    self.taken.extend(flow.port());
                     self.flows.insert(number, flow);
                 }
                 Err(error) => {
@@ -338,20 +373,37 @@ impl Client {
         }
     }
 
-    /// Asks again for flows of datagrams that do not come, and gives up those whose time is over.
+    /// When a connection of QUIC is to go on by itself.
+    fn wakes(&self) -> Option<Instant> {
+        let of = |flow: &Flow| match flow {
+            Flow::Quic(fetch) => fetch.wakes,
+            _ => None,
+        };
+        self.flows.values().filter_map(of).min()
+    }
+
+    /// Asks again for flows of datagrams that do not come, and gives up those whose time is over; goes on
+    /// with connections of QUIC.
     fn look_after(&mut self, now: Instant) {
         let mut over = Vec::new();
         for (&number, flow) in &mut self.flows {
-            let Flow::Datagrams(flow, last) = flow else {
-                continue;
-            };
-            let lost = flow.again.is_some_and(|at| at <= now) && !flow.ask(number, &self.key, now);
-            if lost || now >= *last {
-                over.push(number);
+            match flow {
+                Flow::Datagrams(flow, last) => {
+                    let asks = flow.again.is_some_and(|at| at <= now);
+                    let lost = asks && !flow.ask(number, &self.key, now);
+                    if lost || now >= *last {
+                        over.push((number, Closing::Time));
+                    }
+                }
+                Flow::Quic(fetch) if fetch.wakes.is_some_and(|at| at <= now) => {
+                    let closing = Closing::after(fetch.go(now));
+                    over.extend(closing.map(|closing| (number, closing)));
+                }
+                _ => {}
             }
         }
         over.into_iter()
-            .for_each(|number| self.close(number, Closing::Time));
+            .for_each(|(number, closing)| self.close(number, closing));
     }
 
     /// The socket of a transfer is ready.
@@ -375,15 +427,14 @@ impl Client {
                 }
                 step
             }
+            Flow::Quic(fetch) => fetch.ready(&self.clock, room),
         };
         if flow.received() > before {
             self.received_at = self.clock.now();
             self.done[number as usize].last = Some(self.received_at);
         }
-        match step {
-            Step::Goes => {}
-            Step::Over => self.close(number, Closing::Over),
-            Step::Broke(error) => self.close(number, Closing::Broke(error.desc().to_owned())),
+        if let Some(closing) = Closing::after(step) {
+            self.close(number, closing);
         }
     }
 
@@ -393,12 +444,14 @@ impl Client {
         let Some(flow) = self.flows.remove(&number) else {
             return;
         };
+        if let Some(port) = flow.port() {
+            self.taken.remove(&port);
+        }
         let transfer = &self.transfers[number as usize];
         let done = &mut self.done[number as usize];
         match flow {
             Flow::Datagrams(mut flow, _) => {
                 let _ = self.epoll.delete(&flow.socket);
-                self.taken.remove(&flow.port);
                 let (interval, expected) = flow.take_interval(now);
                 if expected > 0 || interval.packets > 0 {
                     self.rows.push(Row {
@@ -415,13 +468,25 @@ impl Client {
                 done.complete = flow.received == flow.packets;
                 done.jitter_ms = (flow.received > 1).then(|| flow.jitter_ms());
             }
-            Flow::Stream(stream) => {
-                let _ = self.epoll.delete(&stream.socket);
-                let info = narrows_linux::socket_option::tcp_info(&stream.socket);
-                done.ecn = info.is_some_and(|info| info.ecn());
-                done.bytes = stream.received;
+            connection => {
+                done.bytes = connection.received();
+                match connection {
+                    Flow::Stream(stream) => {
+                        let _ = self.epoll.delete(&stream.socket);
+                        let info = narrows_linux::socket_option::tcp_info(&stream.socket);
+                        done.ecn = info.is_some_and(|info| info.ecn());
+                    }
+                    Flow::Quic(mut fetch) => {
+                        fetch.close(now);
+                        let _ = self.epoll.delete(&fetch.socket);
+                        done.ecn = fetch.capable;
+                        done.received = fetch.packets;
+                        done.marks = fetch.marks;
+                    }
+                    Flow::Datagrams(..) => {}
+                }
                 let open = done.opened.map_or(Duration::ZERO, |at| now.since(at));
-                let early = || ended_early(&transfer.sends, stream.received, open);
+                let early = || ended_early(&transfer.sends, done.bytes, open);
                 (done.failed, done.broke) = match closing {
                     Closing::Over => {
                         let early = early();

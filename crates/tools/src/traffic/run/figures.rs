@@ -36,7 +36,9 @@ impl Client {
                 .as_ref()
                 .map(|_| of().filter_map(|(n, _)| sent_of(n)).sum::<u64>());
             let received: u64 = of().map(|(_, (_, done))| done.received).sum();
-            let packets = sent_bytes.map(|bytes| size.map_or(0, |size| bytes / size));
+            // How many packets of QUIC there were, no server says.
+            let packets = sent_bytes.filter(|_| self.protocol(i) != "quic");
+            let packets = packets.map(|bytes| size.map_or(0, |size| bytes / size));
             let failed = || of().filter_map(|(n, _)| self.failed(n, sent.as_ref()));
             let delays = clocks.map(|clocks| {
                 let values = self.values[i as usize].kept().iter();
@@ -47,7 +49,7 @@ impl Client {
             SetFigures {
                 label: set.label.clone(),
                 kind: set.kind.clone(),
-                protocol: set.sends.protocol(),
+                protocol: self.protocol(i),
                 transfers: of().count() as u64,
                 complete: of().filter(|(_, (_, done))| done.complete).count() as u64,
                 failed: failed().count() as u64,
@@ -120,13 +122,14 @@ impl Client {
                 at_s: unix(here(sample.at_ns).max(i128::from(opened.as_nanos()))),
                 span_s: sample.span_ns as f64 / 1e9,
                 flow: flow(sample.transfer),
+                protocol: self.protocol(self.transfers[sample.transfer as usize].set),
                 tos: tos(sample.transfer),
                 pmtu: Some(sample.pmtu),
                 bytes: sample.bytes,
                 retransmissions: Some(sample.retransmissions),
                 cwnd: Some(sample.cwnd),
                 rtt_ms: Some(f64::from(sample.rtt_us) / 1e3),
-                rttvar_ms: Some(f64::from(sample.rttvar_us) / 1e3),
+                rttvar_ms: sample.rttvar_us.map(|us| f64::from(us) / 1e3),
             }
         });
         // What a server that is gone did not report, as this end has it.
@@ -145,6 +148,7 @@ impl Client {
                 at_s: unix(at),
                 span_s: (i128::from(last) - at) as f64 / 1e9,
                 flow: flow(number as u32),
+                protocol: self.protocol(self.transfers[number].set),
                 tos: tos(number as u32),
                 bytes,
                 ..StreamRow::default()
@@ -170,6 +174,16 @@ impl Client {
             datagrams: datagrams.collect(),
             streams: streams.collect(),
             ..TrafficResult::default()
+        }
+    }
+
+    /// The protocol of a set by name.
+    fn protocol(&self, set: u32) -> &'static str {
+        let by_quic = self.sets[set as usize].quic().is_some();
+        let sends = self.transfers.iter().find(|t| t.set == set);
+        match by_quic {
+            true => "quic",
+            false => sends.map_or("", |t| t.sends.protocol()),
         }
     }
 

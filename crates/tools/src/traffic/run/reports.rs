@@ -193,7 +193,7 @@ mod tests {
             retransmissions: 0,
             cwnd: 1,
             rtt_us: 1,
-            rttvar_us: 1,
+            rttvar_us: Some(1),
             pmtu: 1_500,
         }
     }

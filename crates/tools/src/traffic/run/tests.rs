@@ -116,6 +116,7 @@ fn session([tcp, udp]: [u16; 2]) -> Answer {
         key: KEY_OF_SESSION,
         tcp,
         udp,
+        quic: None,
     }
 }
 
@@ -215,7 +216,7 @@ fn samples_without_end_end_the_run_with_a_reason() {
             retransmissions: 0,
             cwnd: 1,
             rtt_us: 1,
-            rttvar_us: 1,
+            rttvar_us: Some(1),
             pmtu: 1_500,
         };
         let mut i = 0;

@@ -123,7 +123,7 @@ fn a_congestion_control_that_the_server_has_not_is_refused_before_anything_is_se
     let counts = with_server(ServeLimits::default(), |at| {
         let never = AtomicBool::new(false);
         let mut request = request(&[PAGES], at, TOKEN);
-        request.control = Some("nosuch".to_owned());
+        request.control = vec!["nosuch".parse().unwrap()];
         let error = run(&request, &never, || panic!("it began")).unwrap_err();
         let why = "does not have the congestion control `nosuch`";
         assert!(error.to_string().contains(why), "{error}");
@@ -413,5 +413,126 @@ fn a_client_that_is_stopped_and_a_server_that_ends_leave_what_there_is() {
         let result = client.unwrap().join().unwrap();
         assert!(!result.whole, "{result}");
         assert!(result.why.unwrap().contains("server"));
+    });
+}
+
+fn by_quic(files: &[&str], at: SocketAddr) -> RunRequest {
+    let mut request = request(files, at, TOKEN);
+    request.control = vec!["quic:cubic".parse().unwrap()];
+    request
+}
+
+#[test]
+fn a_mix_by_quic_and_datagrams_arrives_to_the_byte_with_rows_of_what_quic_knows() {
+    let counts = with_server(ServeLimits::default(), |at| {
+        let never = AtomicBool::new(false);
+        let mut request = by_quic(&[VOICE, PAGES, PACED], at);
+        request.dscp = vec!["page=af11".parse().unwrap()];
+        request.ecn = vec!["page=ect0".parse().unwrap()];
+        let result = run(&request, &never, || {}).unwrap();
+        assert!(result.whole, "{result}");
+        let [voice, page, paced] = &result.sets[..] else {
+            panic!("{result}");
+        };
+        let protocols = [voice, page, paced].map(|set| set.protocol);
+        assert_eq!(protocols, ["udp", "quic", "quic"]);
+        assert_eq!(
+            (voice.packets, voice.lost),
+            (Some(508), Some(0)),
+            "{result}"
+        );
+        assert_eq!(
+            (page.complete, page.received_bytes),
+            (6, 6 * 123_457),
+            "{result}"
+        );
+        assert_eq!(page.sent_bytes, Some(page.received_bytes));
+        assert_eq!(
+            (paced.complete, paced.received_bytes),
+            (1, 37_500),
+            "{result}"
+        );
+        assert_eq!(page.completion_ms.unwrap().count, 6);
+        // Of QUIC's packets it is known how many arrived.
+        assert_eq!((page.packets, page.lost), (None, None));
+        assert!(page.packets_received > 6 * 80, "{result}");
+        assert_eq!((page.ecn_connections, paced.ecn_connections), (6, 0));
+        assert_eq!(page.marks, ArrivedMarks::default());
+        let said = result.to_string();
+        let marks = "page with ECN on 6 of 6 connections, 0 of ";
+        assert!(said.contains(marks), "{said}");
+        let of_rows: u64 = result.streams.iter().map(|row| row.bytes).sum();
+        assert_eq!(of_rows, page.received_bytes + paced.received_bytes);
+        for row in &result.streams {
+            assert_eq!((row.protocol, row.rttvar_ms), ("quic", None));
+            assert!(
+                row.cwnd.unwrap() > 0 && row.rtt_ms.unwrap() > 0.0,
+                "{row:?}"
+            );
+            let tos = if row.flow.starts_with("page") {
+                10 << 2 | 2
+            } else {
+                0
+            };
+            assert_eq!(row.tos, tos, "{row:?}");
+        }
+        rows_follow_one_another(&result);
+    });
+    assert_eq!((counts.sessions, counts.refused), (1, 0));
+}
+
+#[test]
+fn a_mix_has_datagrams_and_connections_by_tcp_and_quic_together() {
+    with_server(ServeLimits::default(), |at| {
+        let never = AtomicBool::new(false);
+        let modern = PAGES.replace("label: page", "label: modern");
+        let mut request = request(&[VOICE, PAGES, &modern], at, TOKEN);
+        request.control = vec!["modern=quic:newreno".parse().unwrap()];
+        let result = run(&request, &never, || {}).unwrap();
+        assert!(result.whole, "{result}");
+        let of = |set: &crate::traffic::SetFigures| (set.protocol, set.received_bytes);
+        let sets: Vec<_> = result.sets.iter().map(of).collect();
+        let page = 6 * 123_457;
+        assert_eq!(
+            sets,
+            [("udp", 508 * 126), ("tcp", page), ("quic", page)],
+            "{result}"
+        );
+    });
+}
+
+#[test]
+fn a_hundred_fetches_by_quic_at_once_are_complete() {
+    let counts = with_server(ServeLimits::default(), |at| {
+        let never = AtomicBool::new(false);
+        let many = PAGES.replace("at: [0s, 100ms]", "at: [0s]");
+        let many = many.replace("parallel: 3", "parallel: 100");
+        let result = run(&by_quic(&[&many], at), &never, || {}).unwrap();
+        assert!(result.whole, "{result}");
+        assert_eq!(result.sets[0].complete, 100, "{result}");
+        assert_eq!(result.sets[0].received_bytes, 100 * 123_457, "{result}");
+    });
+    assert_eq!(counts.bytes, 100 * 123_457);
+}
+
+#[test]
+fn a_server_that_is_stopped_ends_fetches_by_quic_with_what_there_is() {
+    let never = AtomicBool::new(false);
+    let (tell, told) = mpsc::channel();
+    std::thread::scope(|scope| {
+        let mut client = None;
+        with_server(ServeLimits::default(), |at| {
+            let file = endless();
+            let request = by_quic(&[&file], at);
+            let never = &never;
+            let begun = move || tell.send(()).unwrap();
+            client = Some(scope.spawn(move || run(&request, never, begun).unwrap()));
+            told.recv().unwrap();
+        });
+        let result = client.unwrap().join().unwrap();
+        assert!(!result.whole, "{result}");
+        assert_eq!(result.why.as_deref(), Some("the server was stopped"));
+        let set = &result.sets[0];
+        assert_eq!((set.complete, set.failed), (0, 1), "{result}");
     });
 }
