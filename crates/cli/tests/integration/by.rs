@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
-use crate::machine_rig::{bearers, has, soon, text, things};
+use crate::machine_rig::{bearers, cleaning, has, soon, text, things};
 use narrows_linux::machine::Need;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -295,6 +295,7 @@ fn a_killed_command_leaves_the_program_and_its_connection() {
     let out = by.stdout.take().expect("a pipe");
     BufReader::new(out).read_line(&mut line).expect("a line");
     assert_eq!(line, "begun\n");
+    let _cleaning = cleaning();
     by.kill().expect("it runs");
     by.wait().expect("a child");
     assert_eq!(sink.next(), 100_000, "its connection goes on");

@@ -349,6 +349,8 @@ fn the_schema_is_one_json_document_and_doctor_always_has_the_simulator() {
     let simulator = tools.iter().find(|tool| tool["name"] == "simulator");
     assert_eq!(simulator.expect("a row")["present"], true);
     assert!(survey["live"]["runs"].is_boolean());
+    #[cfg(target_os = "linux")]
+    let _cleaning = crate::machine_rig::cleaning();
     let clean = narrows(at.path(), &["doctor", "--clean"]);
     assert_eq!(status(&clean), 0);
 }

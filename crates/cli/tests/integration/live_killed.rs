@@ -10,7 +10,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::machine_rig::{bearers, has, soon, text, things};
+use crate::machine_rig::{bearers, cleaning, has, soon, text, things};
 use narrows_linux::machine::Need;
 use narrows_units::Rng;
 use serde_json::Value;
@@ -175,6 +175,7 @@ fn nothing_is_left_of_whole_runs_however_they_end() {
         ended.insert(format!("{by:?} {}", output.status));
     }
     assert!(loaded > 0, "no run had a congestion control of ours");
+    let _cleaning = cleaning();
     let cleaned = Command::new(env!("CARGO_BIN_EXE_narrows"))
         .args(["doctor", "--clean"])
         .output()

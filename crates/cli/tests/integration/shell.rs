@@ -346,6 +346,7 @@ fn what_a_killed_shell_leaves_is_cleaned() {
     assert_ne!(machine(), before, "the shell is seen");
     let state = format!("/run/narrows/{}", text(&line).trim());
     assert!(fs::exists(&state).is_ok_and(|there| there), "{state}");
+    let _cleaning = crate::machine_rig::cleaning();
     shell.kill().expect("it can be killed");
     shell.wait().expect("it ends");
     // The command dies with it, and its namespace with the command.

@@ -13,7 +13,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-use crate::machine_rig::{bearers, has, soon, text};
+use crate::machine_rig::{bearers, cleaning, has, soon, text};
 
 /// Where root's topologies have their folders.
 pub const FOLDER: &str = "/run/narrows";
@@ -335,6 +335,7 @@ fn nothing_is_left_of_a_killed_topology_after_a_cleaning() {
         let mut inside = narrows(&["enter", &lab.host("server"), "--", "sleep", "1000"]);
         let mut inside = inside.spawn().expect("it starts");
         assert!(soon(|| bearers(&entry).len() >= 2), "{:?}", bearers(&entry));
+        let _cleaning = cleaning();
         kill(lab.holder(), Signal::SIGKILL).expect("it is ours");
         // Every other time it is cleaned up after while it is still ending.
         if round % 2 == 0 {

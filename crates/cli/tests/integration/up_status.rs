@@ -7,7 +7,7 @@ use nix::fcntl::{Flock, FlockArg};
 use nix::sys::signal::{Signal, kill};
 use serde_json::Value;
 
-use crate::machine_rig::{soon, text};
+use crate::machine_rig::{cleaning, soon, text};
 use crate::up::{FOLDER, Lab, PAIR, connected, printed, run};
 
 /// What of `lab`'s only link went up, and what its elements did there, once a connection was
@@ -92,6 +92,7 @@ fn run_file(lab: &Lab) -> PathBuf {
 #[test]
 fn a_topology_whose_run_has_lost_its_file_is_up_and_is_taken_down() {
     let test = "a_topology_whose_run_has_lost_its_file_is_up_and_is_taken_down";
+    let _cleaning = cleaning();
     let Some(lab) = Lab::of(test, "unlisted", PAIR) else {
         return;
     };
@@ -123,6 +124,7 @@ fn a_topology_whose_run_has_lost_its_file_is_up_and_is_taken_down() {
 #[test]
 fn a_folder_without_anything_in_it_is_its_holders_as_long_as_that_lives() {
     let test = "a_folder_without_anything_in_it_is_its_holders_as_long_as_that_lives";
+    let _cleaning = cleaning();
     let Some(lab) = Lab::of(test, "emptied", PAIR) else {
         return;
     };
@@ -142,6 +144,7 @@ fn a_folder_without_anything_in_it_is_its_holders_as_long_as_that_lives() {
 fn a_folder_that_nobody_has_is_removed_by_down_and_by_a_cleaning() {
     let test = "a_folder_that_nobody_has_is_removed_by_down_and_by_a_cleaning";
     // The directory stays as long as there is another.
+    let _cleaning = cleaning();
     let Some(other) = Lab::of(test, "beside", PAIR) else {
         return;
     };
@@ -185,6 +188,7 @@ fn the_directory_of_what_is_up_is_locked_against_removers_of_old_files() {
 #[test]
 fn a_topology_whose_folder_was_removed_is_found_and_taken_down() {
     let test = "a_topology_whose_folder_was_removed_is_found_and_taken_down";
+    let _cleaning = cleaning();
     let Some(lab) = Lab::of(test, "bare", PAIR) else {
         return;
     };

@@ -7,6 +7,7 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -25,6 +26,13 @@ pub fn soon(mut holds: impl FnMut() -> bool) -> bool {
         sleep(Duration::from_millis(100));
     }
     true
+}
+
+/// Held by who runs `doctor --clean`, which removes what any test has left on this machine, and by who
+/// leaves something there that no other test is to remove.
+pub fn cleaning() -> MutexGuard<'static, ()> {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 pub fn text(bytes: &[u8]) -> String {
