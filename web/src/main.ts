@@ -6,8 +6,8 @@ import { h, put } from "./dom";
 import { start } from "./start";
 import { Workspace } from "./workspace";
 
-const host = h("div", { id: "page" });
-document.body.append(host);
+// The document has it, with a first word in it, so that something is seen before this program was read.
+const host = document.getElementById("page") as HTMLElement;
 let leave: () => void = () => undefined;
 let turn = 0;
 

@@ -15,7 +15,7 @@ import { listen } from "./stream";
 import { fresh } from "./words";
 
 /** How long after the last key the text is checked, ms. */
-const PAUSE = 250;
+const PAUSE = 150;
 
 type Copied = { what: "element"; text: string } | { what: "table"; table: string; base: string; values: Values };
 let copied: Copied | null = null;

@@ -75,7 +75,7 @@ export async function open(chrome, server, id = "", options = {}) {
     if (message.type() === "error" && !url.endsWith("/favicon.ico")) errors.push(`${message.text()} ${url}`);
   });
   await page.goto(server.url);
-  await page.waitForSelector("main.start");
+  await page.waitForSelector("main.start:not(.opening)");
   if (id) {
     await page.goto(`${new URL(server.url).origin}/#/${id}`);
     await page.waitForSelector(".workspace");
