@@ -37,7 +37,7 @@ impl Client {
                 .map(|_| of().filter_map(|(n, _)| sent_of(n)).sum::<u64>());
             let received: u64 = of().map(|(_, (_, done))| done.received).sum();
             // How many packets of QUIC there were, no server says.
-            let packets = sent_bytes.filter(|_| self.protocol(i) != "quic");
+            let packets = sent_bytes.filter(|_| self.protocol(i, &set.sends) != "quic");
             let packets = packets.map(|bytes| size.map_or(0, |size| bytes / size));
             let failed = || of().filter_map(|(n, _)| self.failed(n, sent.as_ref()));
             let delays = clocks.map(|clocks| {
@@ -49,7 +49,7 @@ impl Client {
             SetFigures {
                 label: set.label.clone(),
                 kind: set.kind.clone(),
-                protocol: self.protocol(i),
+                protocol: self.protocol(i, &set.sends),
                 transfers: of().count() as u64,
                 complete: of().filter(|(_, (_, done))| done.complete).count() as u64,
                 failed: failed().count() as u64,
@@ -122,7 +122,7 @@ impl Client {
                 at_s: unix(here(sample.at_ns).max(i128::from(opened.as_nanos()))),
                 span_s: sample.span_ns as f64 / 1e9,
                 flow: flow(sample.transfer),
-                protocol: self.protocol(self.transfers[sample.transfer as usize].set),
+                protocol: self.protocol_of(sample.transfer),
                 tos: tos(sample.transfer),
                 pmtu: Some(sample.pmtu),
                 bytes: sample.bytes,
@@ -148,7 +148,7 @@ impl Client {
                 at_s: unix(at),
                 span_s: (i128::from(last) - at) as f64 / 1e9,
                 flow: flow(number as u32),
-                protocol: self.protocol(self.transfers[number].set),
+                protocol: self.protocol_of(number as u32),
                 tos: tos(number as u32),
                 bytes,
                 ..StreamRow::default()
@@ -177,14 +177,17 @@ impl Client {
         }
     }
 
-    /// The protocol of a set by name.
-    fn protocol(&self, set: u32) -> &'static str {
-        let by_quic = self.sets[set as usize].quic().is_some();
-        let sends = self.transfers.iter().find(|t| t.set == set);
-        match by_quic {
-            true => "quic",
-            false => sends.map_or("", |t| t.sends.protocol()),
+    /// The protocol of what a set `sends`, by name.
+    fn protocol(&self, set: u32, sends: &Sends) -> &'static str {
+        match self.sets[set as usize].quic() {
+            Some(_) => "quic",
+            None => sends.protocol(),
         }
+    }
+
+    fn protocol_of(&self, transfer: u32) -> &'static str {
+        let transfer = &self.transfers[transfer as usize];
+        self.protocol(transfer.set, &transfer.sends)
     }
 
     /// Bytes that the server sent of each transfer that it began; `None` if it did not say that.
