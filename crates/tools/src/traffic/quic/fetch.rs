@@ -176,7 +176,7 @@ impl Fetch {
         Some(now)
     }
 
-    /// Ends the connection, and says so.
+    /// Closes the connection, and sends CONNECTION_CLOSE.
     pub(in super::super) fn close(&mut self, now: Instant) {
         self.connection.close(now);
         self.send(now);

@@ -158,6 +158,21 @@ fn a_transfer_has_one_connection_whoever_repeats_its_first_packet() {
     assert_eq!(stranger.receive(&mut room), Err(Errno::EAGAIN));
 }
 
+#[test]
+fn a_first_packet_of_another_address_is_dropped_even_with_its_proof() {
+    let clock = Clock::starting_now();
+    let (mut served, port) = served(clock);
+    let elsewhere = SocketAddr::from((Ipv4Addr::new(127, 0, 0, 2), 0));
+    let (socket, _) = DatagramSocket::bound(elsewhere, false).unwrap();
+    let to = SocketAddr::from((Ipv4Addr::LOCALHOST, port.port));
+    let first = first_packet(&clock, to, id_of(&secret(1), 0));
+    socket.send(to, 0, &first).unwrap();
+    served.receive(&request(1));
+    assert_eq!(served.connections(), 0);
+    let mut room = vec![0; narrows_linux::datagrams::LARGEST];
+    assert_eq!(socket.receive(&mut room), Err(Errno::EAGAIN));
+}
+
 /// A client of QUIC that takes any certificate and addresses its first packets to `id`.
 fn stranger(clock: &Clock, to: SocketAddr, id: [u8; ID]) -> Connection {
     let config = QuicConfig {

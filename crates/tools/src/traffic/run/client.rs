@@ -212,7 +212,7 @@ impl Client {
             if broke.is_none() {
                 self.begin_due(now);
             }
-            self.look_after(now);
+            let wakes = self.look_after(now);
             if now >= sample_at {
                 self.sample(now);
                 sample_at = now + self.interval;
@@ -223,7 +223,7 @@ impl Client {
             }
             let next = self.transfers.get(self.next).filter(|_| !all_begun);
             let next = next.map(|t| self.begin + t.start);
-            let next = next.into_iter().chain(self.wakes()).min();
+            let next = next.into_iter().chain(wakes).min();
             timer.set(&self.clock, next.map_or(sample_at, |at| at.min(sample_at)))?;
             // Before what has arrived is read: of a process that was stopped, that is not old.
             let looked = self.clock.now();
@@ -373,19 +373,10 @@ impl Client {
         }
     }
 
-    /// When a connection of QUIC is to go on by itself.
-    fn wakes(&self) -> Option<Instant> {
-        let of = |flow: &Flow| match flow {
-            Flow::Quic(fetch) => fetch.wakes,
-            _ => None,
-        };
-        self.flows.values().filter_map(of).min()
-    }
-
     /// Asks again for flows of datagrams that do not come, and gives up those whose time is over; goes on
-    /// with connections of QUIC.
-    fn look_after(&mut self, now: Instant) {
-        let mut over = Vec::new();
+    /// with connections of QUIC, and returns when the first of them is to go on again.
+    fn look_after(&mut self, now: Instant) -> Option<Instant> {
+        let (mut over, mut wakes) = (Vec::new(), None);
         for (&number, flow) in &mut self.flows {
             match flow {
                 Flow::Datagrams(flow, last) => {
@@ -395,15 +386,19 @@ impl Client {
                         over.push((number, Closing::Time));
                     }
                 }
-                Flow::Quic(fetch) if fetch.wakes.is_some_and(|at| at <= now) => {
-                    let closing = Closing::after(fetch.go(now));
-                    over.extend(closing.map(|closing| (number, closing)));
+                Flow::Quic(fetch) => {
+                    if fetch.wakes.is_some_and(|at| at <= now) {
+                        let closing = Closing::after(fetch.go(now));
+                        over.extend(closing.map(|closing| (number, closing)));
+                    }
+                    wakes = wakes.into_iter().chain(fetch.wakes).min();
                 }
-                _ => {}
+                Flow::Stream(_) => {}
             }
         }
         over.into_iter()
             .for_each(|(number, closing)| self.close(number, closing));
+        wakes
     }
 
     /// The socket of a transfer is ready.
@@ -502,6 +497,11 @@ impl Client {
                 done.completion = (done.complete && is_object).then(|| now.since(due));
             }
         }
+        debug_assert!(
+            !self.flows.is_empty() || self.taken.is_empty(),
+            "no flow has the ports {:?}",
+            self.taken
+        );
     }
 
     /// Notes what flows of datagrams got in the interval before `now`.

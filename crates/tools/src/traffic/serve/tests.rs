@@ -6,7 +6,7 @@ use std::sync::mpsc;
 use narrows_traffic::{Mix, Offsets};
 
 use super::*;
-use crate::traffic::{ArrivedMarks, RunRequest, TrafficResult, run};
+use crate::traffic::{ArrivedMarks, RunRequest, SetFigures, TrafficResult, run};
 
 const TOKEN: &[u8] = b"0123456789abcdef";
 
@@ -37,10 +37,10 @@ fn with_server(limits: ServeLimits, act: impl FnOnce(SocketAddr)) -> TrafficCoun
     server.at = vec![address[0].parse().unwrap()];
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         let stop = &stop;
-        let running = scope.spawn(move || server.serve(stop, |at| tell.send(at[0]).unwrap()));
-        let at = told.recv().unwrap();
+        let running = scope.spawn(move || server.serve(stop, |at| sender.send(at[0]).unwrap()));
+        let at = receiver.recv().unwrap();
         let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| act(at)));
         stop.store(true, Ordering::SeqCst);
         let counts = running.join().unwrap().unwrap();
@@ -59,6 +59,13 @@ fn request(files: &[&str], at: SocketAddr, token: &[u8]) -> RunRequest {
     request
 }
 
+/// Holds that all of `PAGES` and `PACED` was sent and received.
+fn pages_and_paced_are_whole(page: &SetFigures, paced: &SetFigures) {
+    assert_eq!((page.complete, page.received_bytes), (6, 6 * 123_457));
+    assert_eq!(page.sent_bytes, Some(page.received_bytes));
+    assert_eq!((paced.complete, paced.received_bytes), (1, 37_500));
+}
+
 #[test]
 fn a_mix_arrives_to_the_byte_with_delays_within_what_is_said_of_them() {
     let counts = with_server(ServeLimits::default(), |at| {
@@ -75,17 +82,7 @@ fn a_mix_arrives_to_the_byte_with_delays_within_what_is_said_of_them() {
             "{result}"
         );
         assert_eq!(voice.received_bytes, voice.due_bytes.unwrap());
-        assert_eq!(
-            (page.complete, page.received_bytes),
-            (6, 6 * 123_457),
-            "{result}"
-        );
-        assert_eq!(page.sent_bytes, Some(page.received_bytes));
-        assert_eq!(
-            (paced.complete, paced.received_bytes),
-            (1, 37_500),
-            "{result}"
-        );
+        pages_and_paced_are_whole(page, paced);
         let within = result.clocks_within_ms.unwrap();
         let delay = voice.delay_ms.unwrap();
         assert!(delay.p50 >= -within, "{delay:?} within {within}");
@@ -279,15 +276,15 @@ fn a_client_with_its_half_of_the_sessions_gets_another_only_when_one_has_ended()
         ..ServeLimits::default()
     };
     let counts = with_server(limits, |at| {
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         let stop = AtomicBool::new(false);
         let never = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let file = endless();
             let long = request(&[&file], at, TOKEN);
             let stop = &stop;
-            let first = scope.spawn(move || run(&long, stop, || tell.send(()).unwrap()));
-            told.recv().unwrap();
+            let first = scope.spawn(move || run(&long, stop, || sender.send(()).unwrap()));
+            receiver.recv().unwrap();
             let refused = run(&request(&[PAGES], at, TOKEN), &never, || {});
             stop.store(true, Ordering::SeqCst);
             first.join().unwrap().unwrap();
@@ -400,15 +397,15 @@ fn a_client_that_is_stopped_and_a_server_that_ends_leave_what_there_is() {
         assert!(!result.whole && result.not_begun > 0, "{result}");
     });
     let never = AtomicBool::new(false);
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     std::thread::scope(|scope| {
         let mut client = None;
         with_server(ServeLimits::default(), |at| {
             let request = request(&[&long], at, TOKEN);
             let never = &never;
-            let begun = move || tell.send(()).unwrap();
+            let begun = move || sender.send(()).unwrap();
             client = Some(scope.spawn(move || run(&request, never, begun).unwrap()));
-            told.recv().unwrap();
+            receiver.recv().unwrap();
         });
         let result = client.unwrap().join().unwrap();
         assert!(!result.whole, "{result}");
@@ -441,17 +438,7 @@ fn a_mix_by_quic_and_datagrams_arrives_to_the_byte_with_rows_of_what_quic_knows(
             (Some(508), Some(0)),
             "{result}"
         );
-        assert_eq!(
-            (page.complete, page.received_bytes),
-            (6, 6 * 123_457),
-            "{result}"
-        );
-        assert_eq!(page.sent_bytes, Some(page.received_bytes));
-        assert_eq!(
-            (paced.complete, paced.received_bytes),
-            (1, 37_500),
-            "{result}"
-        );
+        pages_and_paced_are_whole(page, paced);
         assert_eq!(page.completion_ms.unwrap().count, 6);
         // Of QUIC's packets it is known how many arrived.
         assert_eq!((page.packets, page.lost), (None, None));
@@ -490,7 +477,7 @@ fn a_mix_has_datagrams_and_connections_by_tcp_and_quic_together() {
         request.control = vec!["modern=quic:newreno".parse().unwrap()];
         let result = run(&request, &never, || {}).unwrap();
         assert!(result.whole, "{result}");
-        let of = |set: &crate::traffic::SetFigures| (set.protocol, set.received_bytes);
+        let of = |set: &SetFigures| (set.protocol, set.received_bytes);
         let sets: Vec<_> = result.sets.iter().map(of).collect();
         let page = 6 * 123_457;
         assert_eq!(
@@ -518,16 +505,16 @@ fn a_hundred_fetches_by_quic_at_once_are_complete() {
 #[test]
 fn a_server_that_is_stopped_ends_fetches_by_quic_with_what_there_is() {
     let never = AtomicBool::new(false);
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     std::thread::scope(|scope| {
         let mut client = None;
         with_server(ServeLimits::default(), |at| {
             let file = endless();
             let request = by_quic(&[&file], at);
             let never = &never;
-            let begun = move || tell.send(()).unwrap();
+            let begun = move || sender.send(()).unwrap();
             client = Some(scope.spawn(move || run(&request, never, begun).unwrap()));
-            told.recv().unwrap();
+            receiver.recv().unwrap();
         });
         let result = client.unwrap().join().unwrap();
         assert!(!result.whole, "{result}");
