@@ -18,7 +18,7 @@ const QUANTITIES: Quantity[] = [
   { title: "Drops", unit: "packets", metrics: ["drops"] },
 ];
 /** Milliseconds between two pictures while a run goes; most of what a page costs is painting. */
-export const PICTURE = 330;
+export const PICTURE = 400;
 /** The same of a run so long that in less time no line grows by a pixel. */
 const STILL = 1000;
 /** Dashes of flows, as the report pages have them. */

@@ -17,6 +17,10 @@ use crate::reduce::{Cut, EntityValues};
 /// Least wall time between two samples: 20 a second.
 const SAMPLE_EVERY: std::time::Duration = std::time::Duration::from_millis(50);
 
+/// Of a run that is far ahead of the clock, the part of a sample's wall time in which what packets
+/// do is recorded, the last: all of it would cost such a run some percent of its processor time.
+const RECORDED: std::time::Duration = std::time::Duration::from_millis(10);
+
 /// Events between two looks at the wall clock: a simulator reports a few million a second.
 const LOOK_EVERY: u32 = 64;
 
@@ -32,7 +36,8 @@ const LOOK: std::time::Duration = std::time::Duration::from_millis(20);
 pub struct Sample {
     /// Time of the run.
     pub at: Instant,
-    /// The metrics of the series, over the stretch.
+    /// The metrics of the series: counts over the stretch, and the others over it or, of a run that
+    /// is far ahead of the clock, over the last fifth of it.
     pub values: Vec<EntityValues>,
 }
 
@@ -312,9 +317,13 @@ impl Engine for Followed<'_> {
                 cut: Cut::new(&plan.for_seed(seed), self.names(plan)),
                 // Windows of a paced run that are shorter hold too few packets.
                 shortest: plan.sample_interval / 5,
+                interval: plan.sample_interval,
                 given: WallInstant::now(),
+                given_at: Instant::ZERO,
                 events: 0,
                 watched: false,
+                skips: false,
+                recorded: false,
                 amendments: 0,
                 followed: self,
             },
@@ -340,10 +349,16 @@ struct Follower<'a> {
     followed: &'a Followed<'a>,
     cut: Cut,
     shortest: Duration,
-    /// When the last sample was.
+    interval: Duration,
+    /// When the last sample was, in both times.
     given: WallInstant,
+    given_at: Instant,
     events: u32,
     watched: bool,
+    /// Whether the run is so far ahead that it need not be [recorded](RECORDED) all the time.
+    skips: bool,
+    /// Whether what packets do is recorded now.
+    recorded: bool,
     /// Amendments of the plan that were seen.
     amendments: u64,
 }
@@ -357,7 +372,7 @@ impl Follower<'_> {
         }
         // A connection has values from its opening on, whoever watched then.
         let lasts = matches!(event, Event::Established { .. } | Event::Finished { .. });
-        if self.watched || lasts {
+        if self.recorded || lasts || self.watched && !is_frequent(&event) {
             self.cut.record(now, event);
         }
     }
@@ -369,24 +384,51 @@ impl Follower<'_> {
             self.cut.amend(&plan);
         }
         let watched = pace.watched.load(Ordering::Relaxed);
-        if watched && !self.watched {
+        if !watched {
+            (self.watched, self.recorded) = (false, false);
+            return;
+        }
+        if !self.watched {
             // What was before it was not recorded.
             self.cut.at(now);
+            (self.watched, self.recorded, self.skips) = (true, true, false);
         }
-        self.watched = watched;
-        if watched && self.given.elapsed() >= SAMPLE_EVERY {
+        let passed = self.given.elapsed();
+        if !self.recorded && (!self.skips || passed + RECORDED >= SAMPLE_EVERY) {
+            self.cut.restart(now);
+            self.recorded = true;
+        }
+        if passed >= SAMPLE_EVERY {
             self.give(now);
         }
     }
 
     fn give(&mut self, now: Instant) {
-        if !self.watched || now.since(self.cut.since()) < self.shortest {
+        if !self.recorded || now.since(self.cut.since()) < self.shortest {
             return;
         }
         let values = self.cut.at(now);
-        self.given = WallInstant::now();
+        let passed = self.given.elapsed().as_secs_f64();
+        let speed = now.since(self.given_at).as_secs_f64() / passed;
+        self.skips = speed * RECORDED.as_secs_f64() >= self.interval.as_secs_f64();
+        self.recorded = !self.skips;
+        (self.given, self.given_at) = (WallInstant::now(), now);
         (self.followed.samples)(Sample { at: now, values });
     }
+}
+
+/// Whether it is what every packet does.
+#[inline]
+fn is_frequent(event: &Event<'_>) -> bool {
+    matches!(
+        event,
+        Event::Enqueued { .. }
+            | Event::Dequeued { .. }
+            | Event::Sent { .. }
+            | Event::Received { .. }
+            | Event::Delivered { .. }
+            | Event::RttSample { .. }
+    )
 }
 
 /// Passes events on, and holds the run back.

@@ -42,6 +42,46 @@ impl Engine for Steady {
     }
 }
 
+/// Three hundred times as fast as the clock: a kilobyte in each millisecond of a hundred seconds, and
+/// at the end of each second a retransmission.
+struct Ahead;
+
+impl Engine for Ahead {
+    fn name(&self) -> &'static str {
+        "sim"
+    }
+
+    fn names(&self, _: &Plan) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn run(
+        &self,
+        _: &Plan,
+        _: u64,
+        sink: &mut dyn EventSink,
+        _: &RunHandle<'_>,
+    ) -> Result<Ended, EngineError> {
+        let flow = FlowId(0);
+        let (ecn, accecn) = (false, false);
+        sink.record(Instant::ZERO, Event::Established { flow, ecn, accecn });
+        let mut now = Instant::ZERO;
+        for _ in 0..100 {
+            std::thread::sleep(std::time::Duration::from_millis(3));
+            for _ in 0..1000 {
+                now += Duration::from_millis(1);
+                sink.record(now, Event::Delivered { flow, bytes: 1000 });
+            }
+            sink.record(now, Event::Retransmitted { flow, bytes: 1000 });
+        }
+        let virtual_time = now.since(Instant::ZERO);
+        Ok(Ended {
+            virtual_time,
+            ..Ended::default()
+        })
+    }
+}
+
 /// Counts events.
 struct Count(u64);
 
@@ -57,14 +97,23 @@ fn plan() -> Plan {
     draft.check().expect("a plan")
 }
 
-/// Runs it, with what is sent of samples, while `meanwhile` does something else.
 fn follow(pace: &Pace, cancel: &AtomicBool, meanwhile: impl FnOnce()) -> (Ended, u64, Vec<Sample>) {
+    follow_by(&Steady, pace, cancel, meanwhile)
+}
+
+/// Runs it, with what is sent of samples, while `meanwhile` does something else.
+fn follow_by(
+    engine: &dyn Engine,
+    pace: &Pace,
+    cancel: &AtomicBool,
+    meanwhile: impl FnOnce(),
+) -> (Ended, u64, Vec<Sample>) {
     let (send, samples) = mpsc::channel();
     let send = Mutex::new(send);
     let (ended, counted) = std::thread::scope(|scope| {
         let run = scope.spawn(|| {
             let followed = Followed {
-                engine: &Steady,
+                engine,
                 pace,
                 samples: &|sample| {
                     let send = send.lock().expect("no panic");
@@ -129,6 +178,34 @@ fn all_events_pass_and_the_samples_add_up_to_them() {
         );
         before = sample.at;
     }
+}
+
+/// Packets are recorded for a fifth of the time then: rates are those of this fifth, and nothing that
+/// is counted is lost.
+#[test]
+fn samples_of_a_run_far_ahead_of_the_clock_have_its_rates_and_all_its_counts() {
+    let (pace, cancel) = (Pace::default(), AtomicBool::new(false));
+    let (_, counted, samples) = follow_by(&Ahead, &pace, &cancel, || {});
+    assert_eq!(counted, 100_101);
+    assert!(samples.len() >= 3, "{}", samples.len());
+    let (mut retransmissions, mut last) = (0.0, Instant::ZERO);
+    for sample in &samples {
+        let of = |metric| {
+            let values = &sample.values[0].values;
+            let found = values.iter().find(|(name, _)| name == metric);
+            found.map_or(0.0, |(_, value)| *value)
+        };
+        let mbit = of("goodput_mbit");
+        assert!((mbit - 8.0).abs() < 0.1, "{mbit} at {}", sample.at);
+        retransmissions += of("retransmissions");
+        last = sample.at;
+    }
+    // One that comes at the very time of a sample counts for the next.
+    let seconds = last.as_secs_f64();
+    assert!(
+        (seconds - 1.0..=seconds).contains(&retransmissions),
+        "{retransmissions} until {last}"
+    );
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use narrows_core::{EntityId, Event, EventSink};
-use narrows_scenario::{NamedElement, Plan};
+use narrows_scenario::{NamedElement, Plan, Window};
 use narrows_units::{Duration, Instant};
 
 use super::{Columns, Reducer, Setup};
@@ -55,11 +55,20 @@ impl Cut {
             // None ends by itself.
             interval: Duration::ZERO,
         };
+        // What is kept for a summary would be kept twice: the run has its own.
+        let unsummarised = Plan {
+            measure: Window {
+                from: Instant::ZERO,
+                to: Instant::ZERO,
+            },
+            windows: Vec::new(),
+            ..plan.clone()
+        };
         let flows = plan.flows.iter().map(|flow| format!("flow/{}", flow.name));
         Self {
             rates: rates(plan),
             rules: BTreeMap::new(),
-            reducer: Reducer::new(plan, setup),
+            reducer: Reducer::new(&unsummarised, setup),
             flows: flows.collect(),
             last: Instant::ZERO,
         }
@@ -73,6 +82,18 @@ impl Cut {
     /// When the present stretch began.
     pub fn since(&self) -> Instant {
         self.last
+    }
+
+    /// Forgets what packets did over the present stretch, of which not all was recorded: rates and
+    /// delays are those from `now` on. Counts stay.
+    pub(crate) fn restart(&mut self, now: Instant) {
+        self.last = now;
+        for flow in &mut self.reducer.flows {
+            flow.restart();
+        }
+        for queue in &mut self.reducer.queues {
+            queue.restart();
+        }
     }
 
     /// Ends the stretch at `now`: the values over it, none if no time has passed.

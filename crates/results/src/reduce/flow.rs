@@ -332,6 +332,23 @@ impl FlowState {
         self.columns.push(interval, &row);
     }
 
+    /// Begins the present interval anew, but for its counts.
+    pub(super) fn restart(&mut self) {
+        let bin = &mut self.per_packet.bin;
+        *bin = Bin {
+            retransmissions: bin.retransmissions,
+            marks: bin.marks,
+            drops: bin.drops,
+            ..Bin::default()
+        };
+        if let Some(sample) = &self.sample {
+            self.acked_before = sample.bytes_acked;
+        }
+        if let Some(one_way) = &mut self.one_way {
+            one_way.restart();
+        }
+    }
+
     /// Takes the rows so far out of it.
     pub(super) fn take_rows(&mut self) -> Columns {
         let mut columns = std::mem::replace(&mut self.columns, Columns::new(&COLUMNS));

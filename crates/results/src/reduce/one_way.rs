@@ -66,6 +66,11 @@ impl OneWay {
         }
     }
 
+    /// Begins the present interval anew, after packets that were not recorded.
+    pub(super) fn restart(&mut self) {
+        (self.last, self.sum, self.count) = (None, 0, 0);
+    }
+
     pub(super) fn close_interval(&mut self, interval: usize) {
         if self.count > 0 {
             self.points[0].push((interval, mean_ms(self.sum, self.count)));

@@ -225,6 +225,14 @@ impl QueueState {
         self.columns.push(interval, &row);
     }
 
+    /// Begins the present interval anew, but for its counts.
+    pub(super) fn restart(&mut self) {
+        self.bin.wire_bytes = 0;
+        for band in &mut self.bands {
+            band.bin = BandBin::default();
+        }
+    }
+
     /// Takes the rows so far out of it.
     pub(super) fn take_rows(&mut self) -> Columns {
         let mut columns = std::mem::replace(&mut self.columns, Columns::new(&COLUMNS));

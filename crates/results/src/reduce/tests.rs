@@ -1,6 +1,6 @@
 //! Whole runs of made-up events.
 
-use narrows_core::{Band, Reduce};
+use narrows_core::{Band, FlowSample, MarkCause, Reduce};
 use narrows_scenario::{Draft, NameTable};
 
 use super::*;
@@ -192,4 +192,100 @@ fn bands_keep_their_figures_when_the_queue_names_others() {
         .map(|b| (b.name.as_str(), b.packets, b.sojourn_ms.expect("some").mean))
         .collect();
     assert_eq!(bands, [("bulk", 2, 30.0), ("voice", 2, 2.0)]);
+}
+
+/// Half of the stretch before it is begun anew: rates, delays and acknowledged bytes of it are
+/// forgotten, marks, drops and retransmissions are not.
+#[test]
+fn a_stretch_that_begins_anew_keeps_its_counts_alone() {
+    let plan = plan(&[]);
+    let names = NameTable::of(&plan);
+    let queue = names.id("link/access/up/bottleneck").expect("a queue");
+    let host = names.id("host/server").expect("a host");
+    let mut cut = Cut::new(&plan, names.as_slice().to_vec());
+    let flow = FlowId(0);
+    let packet = Packet {
+        flow: Some(flow),
+        ..Packet::default()
+    };
+    let (ecn, accecn) = (true, false);
+    cut.record(at(0), Event::Established { flow, ecn, accecn });
+    // The second half is ten times as fast, of a tenth of the delay.
+    for (half, (bytes, ms)) in [(1_000, 20), (10_000, 2)].into_iter().enumerate() {
+        let time = Duration::from_millis(ms);
+        for step in 0..10 {
+            let now = at(half as u64 * 1000 + step * 100 + 1);
+            let sample = FlowSample {
+                bytes_acked: (half as u64 * 1_000 + (step + 1) * bytes / 10) * 10,
+                ..FlowSample::default()
+            };
+            let band = Band::new(&["all"], 0);
+            let (wire_bytes, sojourn) = (bytes as u32, time);
+            for event in [
+                Event::Delivered { flow, bytes },
+                Event::RttSample { flow, rtt: time },
+                Event::Sampled { flow, sample },
+                Event::Retransmitted {
+                    flow,
+                    bytes: wire_bytes,
+                },
+                Event::Received {
+                    host,
+                    packet: &packet,
+                },
+                Event::Dequeued {
+                    queue,
+                    packet: &packet,
+                    sojourn,
+                    wire_bytes,
+                    band,
+                },
+                Event::Marked {
+                    queue,
+                    packet: &packet,
+                    cause: MarkCause::Probability,
+                },
+                Event::Dropped {
+                    element: queue,
+                    packet: &packet,
+                    cause: DropCause::Overflow,
+                },
+            ] {
+                cut.record(now, event);
+            }
+        }
+        if half == 0 {
+            cut.restart(at(1000));
+        }
+    }
+    let found = cut.at(at(2000));
+    let of = |entity: &str, metric: &str| {
+        let values = &found
+            .iter()
+            .find(|of| of.entity == entity)
+            .expect(entity)
+            .values;
+        values
+            .iter()
+            .find(|(name, _)| name == metric)
+            .expect(metric)
+            .1
+    };
+    let (flow, queue) = ("flow/cubic", "link/access/up/bottleneck");
+    for (entity, metric, expected) in [
+        (flow, "goodput_mbit", 0.8),
+        (flow, "rtt_ms", 2.0),
+        (flow, "delivery_rate_mbit", 0.8),
+        (flow, "retransmissions", 20.0),
+        (flow, "ce_marks", 20.0),
+        (flow, "drops", 20.0),
+        (queue, "throughput_mbit", 0.8),
+        (queue, "sojourn_ms", 2.0),
+        (queue, "sojourn_max_ms", 2.0),
+        (queue, "marks", 20.0),
+        (queue, "drops", 20.0),
+        (queue, "load", 0.08),
+    ] {
+        assert_eq!(of(entity, metric), expected, "{entity} {metric}");
+    }
 }
