@@ -38,7 +38,7 @@ impl Engine for KernelEngine {
     }
 
     fn hosts_as_here(&self, plan: &Plan) -> Plan {
-        narrows_live::flows::with_hosts_in_virtual_time(plan)
+        narrows_live::flows::with_hosts_in_virtual_time(plan, &self.machine.kernel().release)
     }
 
     fn run(

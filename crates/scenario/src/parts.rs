@@ -5,6 +5,6 @@ pub use narrows_app::{Carries, Traffic};
 pub use narrows_efm::SignalSpec;
 pub use narrows_path::{Dscp, EcnWord, ElementSpec};
 pub use narrows_tcp::{
-    EcnMode, Gro, HostModel, MtuProbing, MtuProbingUse, PacingUse, Segmentation, SendBuffer,
-    SmallQueues,
+    EcnMode, Gro, HostModel, MtuProbing, MtuProbingUse, PacingUse, ReceiveTuning, Segmentation,
+    SendBuffer, SmallQueues,
 };

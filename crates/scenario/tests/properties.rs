@@ -64,7 +64,7 @@ prop_compose! {
         six in any::<bool>(),
         backwards in any::<bool>(),
         server_opens in any::<bool>(),
-        model in prop::sample::select(vec!["", "host_model = { segmentation = \"tso\" }\n", "host_model = { gro = true, tick = \"0s\" }\n", "host_model = { small_queues = \"unreported\", send_buffer = \"auto max 1000000\", mtu_probing = \"always floor 100\" }\n"]),
+        model in prop::sample::select(vec!["", "host_model = { segmentation = \"tso\" }\n", "host_model = { gro = true, tick = \"0s\" }\n", "host_model = { small_queues = \"unreported\", send_buffer = \"auto max 1000000\", mtu_probing = \"always floor 100\", receive_tuning = \"v6.18\" }\n"]),
     ) -> String {
         let (from, to) = if backwards { ("server", "client") } else { ("client", "server") };
         let mut text = format!("from = \"{from}\"\nto = \"{to}\"\ncc = \"{cc}\"\n{ecn}dscp = {dscp}\nstart = \"{start_us}us\"\n{traffic}{model}");

@@ -71,6 +71,23 @@ impl Default for ReceiveBuffer {
     }
 }
 
+/// How the receive buffer grows with what the application reads (`tcp_rcv_space_adjust`,
+/// `tcp_rcvbuf_grow`, `tcp_rcv_rtt_update`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ReceiveTuning {
+    /// As up to Linux v6.15: to twice what was read in a round trip and 16 segments, and for as much
+    /// growth again. Round trips are smoothed.
+    #[default]
+    #[serde(rename = "v6.15")]
+    V6_15,
+    /// As since Linux v6.18: without the 16 segments, but with what is out of order; what waits to be
+    /// read counts as not read. A round trip that is shorter counts at once, a longer one only while
+    /// nothing waits; at less than a millisecond the growth is less, too (since v6.19,
+    /// `tcp_rcvbuf_low_rtt`).
+    #[serde(rename = "v6.18")]
+    V6_18,
+}
+
 /// How the host cuts a bulk write into bursts of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -212,11 +229,14 @@ pub struct HostModel {
     /// Path MTU probing.
     #[serde(default, skip_serializing_if = "is_usual")]
     pub mtu_probing: MtuProbing,
+    /// The growth of the receive buffer.
+    #[serde(default, skip_serializing_if = "is_usual")]
+    pub receive_tuning: ReceiveTuning,
 }
 
 /// Whether results need not say it.
-fn is_usual(probing: &MtuProbing) -> bool {
-    *probing == MtuProbing::default()
+fn is_usual<T: Default + PartialEq>(part: &T) -> bool {
+    *part == T::default()
 }
 
 impl Default for HostModel {
@@ -232,6 +252,7 @@ impl Default for HostModel {
             small_queues: SmallQueues::Off,
             send_buffer: SendBuffer::Unlimited,
             mtu_probing: MtuProbing::default(),
+            receive_tuning: ReceiveTuning::default(),
         }
     }
 }

@@ -218,7 +218,11 @@ impl Connection {
         };
         Self {
             rtt: Rtt::new(config.min_rto, config.max_rto),
-            window: ReceiveWindow::new(config.receive_buffer, mss, config.window_scaling),
+            window: ReceiveWindow::new(
+                (config.receive_buffer, config.host.receive_tuning),
+                mss,
+                config.window_scaling,
+            ),
             cong: Congestion::new(config.initial_cwnd, config.cwnd_clamp),
             delack: DelayedAck::new(mss),
             iss,

@@ -142,6 +142,9 @@ impl Connection {
             self.on_data(a);
         }
         self.check_ack_due(true);
+        // Linux sends what waits (`tcp_data_snd_check`), then the ACK (`tcp_ack_snd_check`);
+        // whoever reads runs after that.
+        self.out.ack_before_answer = self.out.ack && self.unsent() == 0;
     }
 
     /// RFC 9293 §3.10.7.4 first steps with RFC 5961 and PAWS (RFC 7323 §5).
@@ -306,11 +309,12 @@ impl Connection {
         }
         if a.len > 0 {
             let had_gap = self.incoming.has_gap();
+            let waits = self.incoming.readable() > 0;
             if a.seq > next {
                 self.measure_peer_mss(a);
             }
             match self.incoming.take(a.seq, end, a.payload) {
-                Arrival::InOrder => self.after_in_order(a, had_gap),
+                Arrival::InOrder => self.after_in_order(a, had_gap, waits),
                 // Acknowledged at once (RFC 5681 §4.2), as it leaves a gap.
                 Arrival::OutOfOrder => {
                     self.totals.ooo_segs_in = self.totals.ooo_segs_in.wrapping_add(1);
@@ -322,6 +326,7 @@ impl Connection {
                     if self.window.grow(a.len, self.incoming.held()) {
                         self.delack.window_grew();
                     }
+                    self.window.make_room_for(self.out_of_order_span());
                 }
                 Arrival::Duplicate => {
                     self.delack
@@ -349,7 +354,8 @@ impl Connection {
             .measure_peer_mss(a.len, pushed, self.config.advertised_mss());
     }
 
-    fn after_in_order(&mut self, a: &Arrived<'_>, had_gap: bool) {
+    /// `a` came in order; before it there may have been a gap, and data that waits to be read.
+    fn after_in_order(&mut self, a: &Arrived<'_>, had_gap: bool, waits: bool) {
         let rto = Duration::from_micros(self.rtt.rto_us);
         self.measure_peer_mss(a);
         self.delack
@@ -358,8 +364,8 @@ impl Connection {
         if let Some((_, echo)) = a.tcp.options.timestamps.filter(|t| t.1 != 0) {
             if a.len >= self.delack.peer_mss {
                 let age = self.timestamp().wrapping_sub(echo);
-                self.window
-                    .measure_rtt_by_echo(echo, Duration::from_millis(u64::from(age)));
+                let age = Duration::from_millis(u64::from(age));
+                self.window.measure_rtt_by_echo(echo, age, waits);
             }
         }
         self.process_data_ecn(a.ecn);
@@ -465,6 +471,12 @@ impl Connection {
         }
     }
 
+    /// From what is due next to the end of what came out of order.
+    fn out_of_order_span(&self) -> u64 {
+        let end = self.incoming.highest_block_end();
+        end.map_or(0, |end| end.saturating_sub(self.incoming.next))
+    }
+
     /// The window that an ACK could offer now.
     fn possible_window(&self) -> u64 {
         self.window
@@ -477,7 +489,10 @@ impl Connection {
         if n == 0 || !self.handshake.finished && !self.handshake.accepted_early {
             return;
         }
-        self.window.adapt(self.now, self.incoming.data.start());
+        let waits = self.incoming.readable();
+        let span = self.out_of_order_span();
+        self.window
+            .adapt(self.now, self.incoming.data.start(), waits, span);
         let unacked = self.incoming.next.saturating_sub(self.window.offered_at);
         let d = &self.delack;
         let pushed = d.pushed_twice || d.pushed && !d.interactive();

@@ -56,6 +56,8 @@
 //! - A FIN beyond a window that is shut while data waits to be read: it is taken, as by
 //!   v6.12 and v7.2; v6.17 waits until the data is read.
 //! - [`max_rto`](TcpConfig::max_rto) of a SYN-ACK, as v7.2.
+//! - The growth of the receive buffer, which is v6.15's or v6.18's
+//!   ([`ReceiveTuning`]); v6.16 and v6.17 have it grow too slowly.
 //!
 //! Older versions differ in what this does since v6.7 (timestamps are believed for
 //! 2,147 s), v6.10 (a FIN counts against the congestion window), v6.14 (old ACKs with
@@ -115,8 +117,8 @@ mod window;
 
 pub use build::reset_for;
 pub use config::{
-    AccEcnOptionUse, EcnMode, Gro, HostModel, KeepAlive, PacingUse, ReceiveBuffer, Segmentation,
-    SendBuffer, SmallQueues, TcpConfig,
+    AccEcnOptionUse, EcnMode, Gro, HostModel, KeepAlive, PacingUse, ReceiveBuffer, ReceiveTuning,
+    Segmentation, SendBuffer, SmallQueues, TcpConfig,
 };
 pub use connection::Connection;
 pub use event::{TcpEvent, TcpState};

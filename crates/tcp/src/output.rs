@@ -22,6 +22,9 @@ use crate::sequence;
 pub(crate) struct Output {
     /// An ACK is to leave now.
     pub(crate) ack: bool,
+    /// It is sent before the application gets what it acknowledges, and so before what it
+    /// writes in answer.
+    pub(crate) ack_before_answer: bool,
     /// An ACK for what came in TIME-WAIT is to leave now, with this codepoint.
     pub(crate) time_wait_ack: Option<Ecn>,
     /// The application has written since packets were last asked for.
@@ -148,6 +151,11 @@ impl Connection {
         }
         if std::mem::take(&mut self.out.tail_probe_due) {
             if let Some(packet) = self.transmit_tail_probe(pool) {
+                return Some(packet);
+            }
+        }
+        if std::mem::take(&mut self.out.ack_before_answer) {
+            if let Some(packet) = self.transmit_ack(pool) {
                 return Some(packet);
             }
         }

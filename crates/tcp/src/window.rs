@@ -4,7 +4,7 @@
 
 use narrows_units::{Duration, Instant};
 
-use crate::config::ReceiveBuffer;
+use crate::config::{ReceiveBuffer, ReceiveTuning};
 
 /// Largest shift (RFC 7323 §2.3).
 const MAX_SCALE: u8 = 14;
@@ -21,6 +21,10 @@ const DEFAULT_RATIO: u64 = 1 << (RATIO_BITS - 1);
 /// for single segments through veth on x86-64, whatever their size.
 const SEGMENT_OVERHEAD: u64 = 832;
 
+/// Round trips below which the buffer grows in proportion to them, microseconds
+/// (`tcp_rcvbuf_low_rtt`, since v6.19).
+const LOW_RTT: u64 = 1_000;
+
 /// The window that this end offers.
 #[derive(Clone, Debug)]
 pub(crate) struct ReceiveWindow {
@@ -31,6 +35,7 @@ pub(crate) struct ReceiveWindow {
     /// Most payload that is ever offered.
     max: u64,
     adaptive: bool,
+    tuning: ReceiveTuning,
     /// Most payload that is offered now (`window_clamp`).
     clamp: u64,
     /// Soft limit that grows with arriving data (`rcv_ssthresh`).
@@ -53,8 +58,12 @@ pub(crate) struct ReceiveWindow {
 }
 
 impl ReceiveWindow {
-    pub(crate) fn new(config: ReceiveBuffer, mss: u32, scaling: bool) -> Self {
-        let (initial, max, adaptive) = match config {
+    pub(crate) fn new(
+        (buffer, tuning): (ReceiveBuffer, ReceiveTuning),
+        mss: u32,
+        scaling: bool,
+    ) -> Self {
+        let (initial, max, adaptive) = match buffer {
             ReceiveBuffer::Fixed(n) => (n, n, false),
             ReceiveBuffer::Auto { initial, max } => (initial, max.max(initial), true),
         };
@@ -65,6 +74,7 @@ impl ReceiveWindow {
             ratio: DEFAULT_RATIO,
             max,
             adaptive,
+            tuning,
             clamp: initial,
             soft_limit: initial,
             scale: 0,
@@ -251,16 +261,21 @@ impl ReceiveWindow {
         self.rtt_probe = Some((next + self.offered(), now));
     }
 
-    /// The same from an echoed timestamp `age` old.
-    pub(crate) fn measure_rtt_by_echo(&mut self, echo: u32, age: Duration) {
+    /// The same from an echoed timestamp `age` old; whether older data still waits to be read.
+    pub(crate) fn measure_rtt_by_echo(&mut self, echo: u32, age: Duration, waits: bool) {
         if echo == self.last_echo {
             return;
         }
         self.last_echo = echo;
-        let sample = age.as_micros().max(1_000);
-        if self.rtt_us == 0 {
+        let old = self.tuning == ReceiveTuning::V6_15;
+        let sample = match age.as_micros() {
+            // Shorter than the clock's tick.
+            0 if !old => return,
+            sample => sample.max(1_000),
+        };
+        if self.rtt_us == 0 || !old && sample << 3 < self.rtt_us {
             self.rtt_us = sample << 3;
-        } else {
+        } else if old || !waits {
             self.rtt_us = self.rtt_us - (self.rtt_us >> 3) + sample;
         }
     }
@@ -270,27 +285,55 @@ impl ReceiveWindow {
         Duration::from_nanos(self.rtt_us * 125)
     }
 
-    /// The application has read up to `read`: once per RTT, room is made for
-    /// twice what it read in that RTT, and for as much growth again.
-    pub(crate) fn adapt(&mut self, now: Instant, read: u64) {
+    /// The application has read up to `read` and `waits` bytes are still to be read: once per RTT,
+    /// room is made for twice what it read in that RTT, and for as much growth again. `span` as in
+    /// [`make_room_for`](Self::make_room_for).
+    pub(crate) fn adapt(&mut self, now: Instant, read: u64, waits: u64, span: u64) {
         if self.rtt_us == 0 || now.since(self.space_time) < self.rtt() {
             return;
         }
-        let copied = read.saturating_sub(self.space_seq);
+        let mut copied = read.saturating_sub(self.space_seq);
+        if self.tuning == ReceiveTuning::V6_18 {
+            copied = copied.saturating_sub(waits);
+        }
         if copied > self.space {
-            if self.adaptive {
-                let mut window = 2 * copied + 16 * self.mss;
-                window += 2 * (window * (copied - self.space) / self.space.max(1));
-                let memory = (window.min(self.max) << RATIO_BITS) / self.ratio;
-                if memory > self.memory {
-                    self.memory = memory;
-                    self.clamp = self.buffer();
-                }
-            }
+            self.make_room(copied, span);
             self.space = copied;
         }
         self.space_seq = read;
         self.space_time = now;
+    }
+
+    /// Data came out of order and ends `span` bytes behind what is due next: since v6.18 there is
+    /// room for it, too.
+    pub(crate) fn make_room_for(&mut self, span: u64) {
+        if self.tuning == ReceiveTuning::V6_18 && self.space > 0 {
+            self.make_room(self.space, span);
+        }
+    }
+
+    /// Makes room for `copied` bytes in a round trip (`tcp_rcvbuf_grow`).
+    fn make_room(&mut self, copied: u64, span: u64) {
+        if !self.adaptive {
+            return;
+        }
+        let growth = |window: u64| 2 * window * (copied - self.space) / self.space.max(1);
+        let rtt_us = self.rtt_us >> 3;
+        let window = match self.tuning {
+            ReceiveTuning::V6_15 => {
+                let window = 2 * copied + 16 * self.mss;
+                window + growth(window)
+            }
+            ReceiveTuning::V6_18 if rtt_us < LOW_RTT => {
+                2 * copied + 2 * copied * rtt_us / LOW_RTT + span
+            }
+            ReceiveTuning::V6_18 => 2 * copied + growth(2 * copied) + span,
+        };
+        let memory = (window.min(self.max) << RATIO_BITS) / self.ratio;
+        if memory > self.memory {
+            self.memory = memory;
+            self.clamp = self.buffer();
+        }
     }
 }
 
@@ -298,9 +341,13 @@ impl ReceiveWindow {
 mod tests {
     use super::*;
 
+    fn usual(buffer: ReceiveBuffer) -> (ReceiveBuffer, ReceiveTuning) {
+        (buffer, ReceiveTuning::default())
+    }
+
     /// A window of which the SYN-ACK has left, with timestamps agreed.
     fn auto(scaling: bool, mtu: u32) -> ReceiveWindow {
-        let mut w = ReceiveWindow::new(ReceiveBuffer::default(), mtu - 40, scaling);
+        let mut w = ReceiveWindow::new(usual(ReceiveBuffer::default()), mtu - 40, scaling);
         w.start(1000, mtu - 52);
         w.offer_first(1000);
         w.begin_transfer(Instant::ZERO, 1000);
@@ -311,7 +358,7 @@ mod tests {
     fn scale_carries_the_largest_window() {
         assert_eq!(auto(true, 1500).scale, 12);
         assert_eq!(auto(false, 1500).scale, 0);
-        let w = ReceiveWindow::new(ReceiveBuffer::Fixed(6 << 20), 1448, true);
+        let w = ReceiveWindow::new(usual(ReceiveBuffer::Fixed(6 << 20)), 1448, true);
         assert_eq!(w.scale, 7);
     }
 
@@ -329,7 +376,7 @@ mod tests {
             assert_eq!(w.soft_limit, soft_limit - 1);
             assert_eq!(w.space, space.min(soft_limit - 1));
         }
-        let mut syn = ReceiveWindow::new(ReceiveBuffer::default(), 1460, true);
+        let mut syn = ReceiveWindow::new(usual(ReceiveBuffer::default()), 1460, true);
         assert_eq!(syn.offer_first(0), 64_240);
     }
 
@@ -378,7 +425,7 @@ mod tests {
 
     #[test]
     fn less_than_a_segment_is_offered_as_nothing() {
-        let mut w = ReceiveWindow::new(ReceiveBuffer::Fixed(10_000), 1448, false);
+        let mut w = ReceiveWindow::new(usual(ReceiveBuffer::Fixed(10_000)), 1448, false);
         w.start(0, 1448);
         w.begin_transfer(Instant::ZERO, 0);
         w.offer(0, 0, 1448);
@@ -391,12 +438,60 @@ mod tests {
     fn the_buffer_follows_what_is_read_per_round_trip() {
         let mut w = auto(true, 1500);
         w.measure_overhead(1448);
-        w.measure_rtt_by_echo(1, Duration::from_millis(10));
-        w.adapt(Instant::ZERO + Duration::from_millis(10), 1000 + 28_960);
+        w.measure_rtt_by_echo(1, Duration::from_millis(10), false);
+        w.adapt(
+            Instant::ZERO + Duration::from_millis(10),
+            1000 + 28_960,
+            0,
+            0,
+        );
         // 2·28960 + 16·1448 = 81088; grown by 2·81088·(28960−14480)/14480.
         assert_eq!(w.memory, 81_088 * 3 * 256 / 162);
         let before = w.memory;
-        w.adapt(Instant::ZERO + Duration::from_millis(11), 1_000_000);
+        w.adapt(Instant::ZERO + Duration::from_millis(11), 1_000_000, 0, 0);
         assert_eq!(w.memory, before, "once per round trip");
+    }
+
+    /// The numbers of `tcp_rcvbuf_grow` and `tcp_rcv_rtt_update` of Linux v6.19 by hand.
+    #[test]
+    fn since_v6_18_the_buffer_grows_without_a_margin_and_with_what_is_out_of_order() {
+        let at = |ms| Instant::ZERO + Duration::from_millis(ms);
+        let mut w = auto(true, 1500);
+        w.tuning = ReceiveTuning::V6_18;
+        w.measure_overhead(1448);
+        w.measure_rtt_by_echo(1, Duration::from_millis(10), false);
+        // 28960 of 14480 before: twice that, and twice as much growth; 1448 still wait.
+        w.adapt(at(10), 1000 + 30_408, 1_448, 0);
+        assert_eq!((w.memory, w.space), (57_920 * 3 * 256 / 162, 28_960));
+        // As much again would need less than there is, but for a gap of 200 kB.
+        w.make_room_for(100_000);
+        assert_eq!(w.memory, 57_920 * 3 * 256 / 162);
+        w.make_room_for(200_000);
+        assert_eq!(w.memory, 257_920 * 256 / 162);
+        // A shorter round trip counts at once, a longer one is smoothed, or not at all while
+        // data waits; one of no time is none.
+        w.measure_rtt_by_echo(2, Duration::from_millis(4), true);
+        assert_eq!(w.rtt(), Duration::from_millis(4));
+        w.measure_rtt_by_echo(3, Duration::from_millis(12), true);
+        w.measure_rtt_by_echo(4, Duration::ZERO, false);
+        assert_eq!(w.rtt(), Duration::from_millis(4));
+        w.measure_rtt_by_echo(5, Duration::from_millis(12), false);
+        assert_eq!(w.rtt(), Duration::from_millis(5));
+    }
+
+    /// Within half a millisecond half as much again, whatever the growth.
+    #[test]
+    fn since_v6_19_the_buffer_grows_less_for_short_round_trips() {
+        let mut w = auto(true, 1500);
+        w.tuning = ReceiveTuning::V6_18;
+        w.measure_overhead(1448);
+        w.rtt_us = 500 << 3;
+        w.adapt(
+            Instant::ZERO + Duration::from_millis(1),
+            1000 + 144_800,
+            0,
+            0,
+        );
+        assert_eq!(w.memory, 289_600 * 3 / 2 * 256 / 162);
     }
 }

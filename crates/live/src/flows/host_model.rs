@@ -2,7 +2,9 @@
 
 use narrows_cc::ControlSpec;
 use narrows_scenario::{FlowPlan, HostIndex, HostModel, Plan, TcpOptions, Transport};
-use narrows_tcp::{MtuProbing, MtuProbingUse, PacingUse, Segmentation, SendBuffer, SmallQueues};
+use narrows_tcp::{
+    MtuProbing, MtuProbingUse, PacingUse, ReceiveTuning, Segmentation, SendBuffer, SmallQueues,
+};
 use narrows_units::Duration;
 
 use crate::world::{LINUX_GSO_MAX_BYTES, most_segments};
@@ -75,19 +77,41 @@ pub fn notes(plan: &Plan, sender: HostIndex, tcp: &TcpOptions) -> Vec<String> {
     if model.small_queues != SmallQueues::Off {
         notes.push("the kernel's own small queues hold it back".to_owned());
     }
+    if model.receive_tuning != default.receive_tuning {
+        notes.push("the kernel's release decides how its receive buffer grows".to_owned());
+    }
     notes
 }
 
-/// `plan` with the hosts of its TCP flows as a kernel in virtual time has them, whatever the plan
-/// says: what is to be simulated where the two are held against each other.
-pub fn with_hosts_in_virtual_time(plan: &Plan) -> Plan {
+/// `plan` with the hosts of its TCP flows and applications as a kernel in virtual time has them,
+/// whatever the plan says: what is to be simulated where the two are held against each other.
+/// `release` is what the kernel calls itself (`uname -r`).
+pub fn with_hosts_in_virtual_time(plan: &Plan, release: &str) -> Plan {
     let mut fitted = plan.clone();
-    for (flow, fitted) in plan.flows.iter().zip(&mut fitted.flows) {
-        if let Transport::Tcp(tcp) = &mut fitted.transport {
-            tcp.host = in_virtual_time(plan, (flow.from, flow.to), tcp);
+    let fit = |ends, transport: &mut Transport| {
+        if let Transport::Tcp(tcp) = transport {
+            tcp.host = in_virtual_time(plan, ends, tcp, release);
         }
+    };
+    for flow in &mut fitted.flows {
+        fit((flow.from, flow.to), &mut flow.transport);
+    }
+    for app in &mut fitted.apps {
+        // The server's answers are most of what they send.
+        fit((app.to, app.from), &mut app.transport);
     }
     fitted
+}
+
+/// How a kernel that calls itself so grows its receive buffers; those between the two that are
+/// modelled are taken for the older.
+fn receive_tuning(release: &str) -> ReceiveTuning {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
+    let mut number = || numbers.next()?.parse::<u32>().ok();
+    match (number(), number()) {
+        (Some(major), Some(minor)) if (major, minor) >= (6, 18) => ReceiveTuning::V6_18,
+        _ => ReceiveTuning::V6_15,
+    }
 }
 
 /// The model of the sender of connections with these options as a kernel in virtual time is one.
@@ -99,6 +123,7 @@ fn in_virtual_time(
     plan: &Plan,
     (sender, receiver): (HostIndex, HostIndex),
     tcp: &TcpOptions,
+    release: &str,
 ) -> HostModel {
     let routes = plan.routes();
     let path = routes.path(sender.0, receiver.0).unwrap_or_default();
@@ -126,6 +151,7 @@ fn in_virtual_time(
         small_queues: SmallQueues::Off,
         send_buffer: HostModel::AUTO_SEND_BUFFER,
         mtu_probing: tcp.host.mtu_probing,
+        receive_tuning: receive_tuning(release),
     }
 }
 
@@ -309,12 +335,33 @@ mod tests {
              [[link]]\nname = \"l\"\nends = [\"a\", \"b\"]\ndatapath = \"{datapath}\"\n\
              up = [\"netem delay 10ms\"]\n\
              [[link]]\nname = \"m\"\nends = [\"b\", \"c\"]\nup = [\"netem delay 10ms\"]\n\
-             [[flow]]\nname = \"f\"\nfrom = \"a\"\nto = \"c\"\ncc = \"prague\"\n"
+             [[flow]]\nname = \"f\"\nfrom = \"a\"\nto = \"c\"\ncc = \"prague\"\n\
+             [[web]]\nname = \"w\"\nfrom = \"c\"\nto = \"a\"\n"
         );
         let draft = narrows_scenario::Draft::read("n.toml", text.as_bytes()).expect("a scenario");
         let plan = draft.check().expect("a plan");
-        let fitted = with_hosts_in_virtual_time(&plan);
-        fitted.flows[0].transport.tcp().expect("TCP").host
+        let fitted = with_hosts_in_virtual_time(&plan, "6.12.41");
+        let [flow, app] = [&fitted.flows[0].transport, &fitted.apps[0].transport];
+        let [flow, app] = [flow, app].map(|transport| transport.tcp().expect("TCP").host);
+        assert_eq!(app.tick, flow.tick);
+        assert_eq!(app.send_buffer, flow.send_buffer);
+        flow
+    }
+
+    #[test]
+    fn the_receive_buffer_grows_as_the_release_has_it() {
+        let (old, new) = (ReceiveTuning::V6_15, ReceiveTuning::V6_18);
+        for (release, expected) in [
+            ("5.4.0-l4s", old),
+            ("6.12.41", old),
+            ("6.17", old),
+            ("6.18.0-rc1", new),
+            ("7.3.4-f5a2dec8cffe", new),
+            ("10.0", new),
+            ("", old),
+        ] {
+            assert_eq!(receive_tuning(release), expected, "{release}");
+        }
     }
 
     #[test]

@@ -5,7 +5,8 @@ use narrows_units::{Duration, WordError, Words, word_for};
 
 use crate::document::{self, At, Besides, Grammar, Gros, Places, Scalar, Spelled, unless};
 use crate::parts::{
-    Gro, HostModel, MtuProbing, MtuProbingUse, PacingUse, Segmentation, SendBuffer, SmallQueues,
+    Gro, HostModel, MtuProbing, MtuProbingUse, PacingUse, ReceiveTuning, Segmentation, SendBuffer,
+    SmallQueues,
 };
 use crate::refusal::Refusal;
 
@@ -16,6 +17,7 @@ const SMALL_QUEUES: &str = "`off` or `unreported [segment_bytes N]`";
 const SEND_BUFFER: &str = "`unlimited` or `auto [max BYTES]`";
 const MTU_PROBING: &str = "`off`, `black-hole` or `always`, and behind the latter two `[base_mss \
                            BYTES] [floor BYTES] [interval TIME] [threshold BYTES]`";
+const RECEIVE_TUNING: &str = "`v6.15` or `v6.18`";
 /// Bytes of an MSS: `TCP_MIN_SND_MSS` to what the longest packet carries.
 const MSS: std::ops::RangeInclusive<u32> = 48..=65_495;
 
@@ -52,6 +54,9 @@ pub(super) fn read(
         mtu_probing: *places
             .parsed(&given.mtu_probing)?
             .unwrap_or(&base.mtu_probing),
+        receive_tuning: *places
+            .parsed(&given.receive_tuning)?
+            .unwrap_or(&base.receive_tuning),
     })
 }
 
@@ -76,12 +81,17 @@ pub(crate) fn document(model: &HostModel) -> Option<document::HostModel> {
         small_queues: switch(model.small_queues, usual.small_queues, small_queues_words),
         send_buffer: switch(model.send_buffer, usual.send_buffer, send_buffer_words),
         mtu_probing: switch(model.mtu_probing, usual.mtu_probing, mtu_probing_words),
+        receive_tuning: switch(
+            model.receive_tuning,
+            usual.receive_tuning,
+            receive_tuning_words,
+        ),
     })
 }
 
 /// Every switch of `model` and how it stands, as `[host_model]` has them: `segmentation` and
 /// `one`, for instance.
-pub fn host_model_words(model: &HostModel) -> [(&'static str, String); 8] {
+pub fn host_model_words(model: &HostModel) -> [(&'static str, String); 9] {
     [
         ("segmentation", segmentation_words(model.segmentation)),
         ("gro", gro_words(model.gro)),
@@ -91,6 +101,7 @@ pub fn host_model_words(model: &HostModel) -> [(&'static str, String); 8] {
         ("small_queues", small_queues_words(model.small_queues)),
         ("send_buffer", send_buffer_words(model.send_buffer)),
         ("mtu_probing", mtu_probing_words(model.mtu_probing)),
+        ("receive_tuning", receive_tuning_words(model.receive_tuning)),
     ]
 }
 
@@ -116,6 +127,10 @@ fn gro_words(value: Option<Gro>) -> String {
 
 fn pacing_words(value: PacingUse) -> String {
     word_for(&PACINGS, &value).to_owned()
+}
+
+fn receive_tuning_words(value: ReceiveTuning) -> String {
+    word_for(&RECEIVE_TUNINGS, &value).to_owned()
 }
 
 fn small_queues_words(value: SmallQueues) -> String {
@@ -166,6 +181,11 @@ const PACINGS: [(&str, PacingUse); 5] = [
     ("never", PacingUse::Never),
 ];
 
+const RECEIVE_TUNINGS: [(&str, ReceiveTuning); 2] = [
+    ("v6.15", ReceiveTuning::V6_15),
+    ("v6.18", ReceiveTuning::V6_18),
+];
+
 const MTU_PROBINGS: [(&str, MtuProbingUse); 3] = [
     ("off", MtuProbingUse::Off),
     ("black-hole", MtuProbingUse::BlackHole),
@@ -203,9 +223,18 @@ fn mtu_probing(line: &str) -> Result<MtuProbing, WordError> {
 }
 
 fn pacing(line: &str) -> Result<PacingUse, WordError> {
-    let found = PACINGS.iter().find(|(name, _)| *name == line.trim());
-    let pacing = found.map(|(_, pacing)| *pacing);
-    pacing.ok_or_else(|| document::no_such(line, PACING))
+    one_of(&PACINGS, line, PACING)
+}
+
+fn receive_tuning(line: &str) -> Result<ReceiveTuning, WordError> {
+    one_of(&RECEIVE_TUNINGS, line, RECEIVE_TUNING)
+}
+
+/// What the one word of `line` means.
+fn one_of<T: Copy>(words: &[(&str, T)], line: &str, allowed: &'static str) -> Result<T, WordError> {
+    let found = words.iter().find(|(name, _)| *name == line.trim());
+    let found = found.map(|(_, value)| *value);
+    found.ok_or_else(|| document::no_such(line, allowed))
 }
 
 fn gros(line: &str) -> Result<Gros, WordError> {
@@ -236,6 +265,7 @@ grammars! {
     SmallQueues, small_queues, SMALL_QUEUES, Nothing;
     SendBuffer, send_buffer, SEND_BUFFER, Nothing;
     MtuProbing, mtu_probing, MTU_PROBING, Nothing;
+    ReceiveTuning, receive_tuning, RECEIVE_TUNING, Nothing;
 }
 
 fn segmentation(line: &str) -> Result<Segmentation, WordError> {

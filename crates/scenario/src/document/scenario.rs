@@ -17,8 +17,8 @@ use super::mix::Mix;
 use super::place::{At, More, Optional, Required};
 use crate::metrics::TECHNIQUES;
 use crate::parts::{
-    Control, Dscp, EcnMode, EcnWord, ElementSpec, Gro, MtuProbing, PacingUse, Segmentation,
-    SendBuffer, SignalSpec, SmallQueues, Traffic,
+    Control, Dscp, EcnMode, EcnWord, ElementSpec, Gro, MtuProbing, PacingUse, ReceiveTuning,
+    Segmentation, SendBuffer, SignalSpec, SmallQueues, Traffic,
 };
 use crate::plan::{Datapath, LARGEST_SEED, Window};
 use crate::transport::{SpinUse, TransportName};
@@ -288,6 +288,8 @@ pub(crate) struct HostModel {
     /// `off` (the default), or `black-hole` or `always`, then `[base_mss BYTES] [floor BYTES]
     /// [interval TIME] [threshold BYTES]`.
     pub(crate) mtu_probing: Optional<Words<MtuProbing>>,
+    /// `v6.15` (the default) or `v6.18`.
+    pub(crate) receive_tuning: Optional<Words<ReceiveTuning>>,
 }
 
 /// A latency probe.
