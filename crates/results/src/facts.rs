@@ -22,7 +22,12 @@ impl RateSteps {
     pub fn of(plan: &Plan, name: &str) -> Option<Self> {
         let element = plan.elements().find(|e| e.name == name)?;
         match element.spec.facts().link?.rate {
-            LinkRate::Recorded(recording) => Some(Self::Recorded(recording.clone())),
+            LinkRate::Recorded(recording) => {
+                // A change may be of the queue alone.
+                let changed = plan.changes.iter().any(|change| change.target == name);
+                let steps = plan.rates_of(name).filter(|_| changed).map(Self::Steps);
+                Some(steps.unwrap_or_else(|| Self::Recorded(recording.clone())))
+            }
             LinkRate::Constant(_) => plan.rates_of(name).map(Self::Steps),
         }
     }

@@ -1,7 +1,6 @@
 //! The rates of links over a run.
 
 use narrows_path::Rates;
-use narrows_units::{Rate, Words};
 
 use crate::plan::{LegPlan, Plan};
 
@@ -11,8 +10,24 @@ impl Plan {
     pub fn rates_of(&self, name: &str) -> Option<Rates> {
         let element = self.elements().find(|e| e.name == name)?;
         let mut steps = element.spec.rates()?.steps().to_vec();
-        let changes = self.changes.iter().filter(|c| c.target == name);
-        steps.extend(changes.filter_map(|c| Some((c.at, rate_in(&c.words)?))));
+        let mut changes: Vec<_> = self.changes.iter().filter(|c| c.target == name).collect();
+        changes.sort_by_key(|change| change.at);
+        let mut spec = element.spec.clone();
+        for change in changes {
+            let Ok(changed) = spec.overlaid(&change.words) else {
+                continue;
+            };
+            let rates = changed.rates()?;
+            // A change of its queue alone changes no rate.
+            if spec.rates().as_ref() != Some(&rates) {
+                let later = rates.steps().partition_point(|step| step.0 <= change.at);
+                let (before, after) = rates.steps().split_at(later);
+                steps.retain(|step| step.0 < change.at);
+                steps.extend(before.last().map(|(_, rate)| (change.at, *rate)));
+                steps.extend_from_slice(after);
+            }
+            spec = changed;
+        }
         Some(Rates::new(steps))
     }
 
@@ -24,8 +39,51 @@ impl Plan {
     }
 }
 
-/// The rate in the words of an element's change: `rate 50Mbit …`.
-fn rate_in(words: &str) -> Option<Rate> {
-    let mut words = Words::new(words);
-    words.take_if("rate").then(|| words.value().ok())?
+#[cfg(test)]
+mod tests {
+    use narrows_units::Instant;
+
+    use crate::Draft;
+
+    /// The steps of an element of these words with changes at 1 s, 2 s and so on.
+    fn steps(words: &str, changes: &[&str]) -> Vec<(u64, u64)> {
+        let mut text = format!(
+            "version = 1\nname = \"n\"\nduration = \"10s\"\n[[link]]\nname = \"l\"\n\
+             ends = [\"a\", \"b\"]\nup = [\"e: {words}\"]\n[[flow]]\nname = \"f\"\n\
+             from = \"a\"\nto = \"b\"\ncc = \"cubic\"\n"
+        );
+        for (place, change) in changes.iter().enumerate() {
+            let at = place + 1;
+            text += &format!(
+                "[[change]]\nat = \"{at}s\"\ntarget = \"link/l/up/e\"\nto = \"{change}\"\n"
+            );
+        }
+        let draft = Draft::read("n.toml", text.as_bytes()).expect("a scenario");
+        let plan = draft.check().expect("a plan");
+        let rates = plan.rates_of("link/l/up/e").expect("rates");
+        let seconds = |at: Instant| at.since(Instant::ZERO).as_nanos() / 1_000_000_000;
+        let steps = rates.steps().iter();
+        steps
+            .map(|(at, rate)| (seconds(*at), rate.as_bits()))
+            .collect()
+    }
+
+    #[test]
+    fn changes_of_whatever_a_rate_follows_from_change_the_rate() {
+        let wifi = |mcs: u8| steps(&format!("wifi mcs {mcs}"), &[])[0].1;
+        assert_eq!(
+            steps("wifi mcs 5", &["wifi mcs 0", "wifi mcs 3"]),
+            [(0, wifi(5)), (1, wifi(0)), (2, wifi(3))]
+        );
+        assert!(wifi(0) < wifi(3) && wifi(3) < wifi(5));
+    }
+
+    #[test]
+    fn changes_of_the_queue_alone_leave_the_rate() {
+        let changes = ["rate 10Mbit queue fq_codel target 2ms", "rate 5Mbit"];
+        assert_eq!(
+            steps("rate 10Mbit queue fq_codel", &changes),
+            [(0, 10_000_000), (2, 5_000_000)]
+        );
+    }
 }
