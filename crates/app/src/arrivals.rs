@@ -14,7 +14,15 @@ pub(crate) const BURST: u32 = 64;
 /// a run has the memory for, if they do not end.
 pub(crate) const SHORTEST: Duration = Duration::from_micros(10);
 
-const ALLOWED: &str = "10us or more";
+pub(crate) const ALLOWED: &str = "10us or more";
+
+/// A time after which something begins again.
+///
+/// # Errors
+/// If it is none, or shorter than [`SHORTEST`].
+pub(crate) fn interval(words: &mut Words<'_>) -> Result<Duration, WordError> {
+    words.checked_value(ALLOWED, |time| *time >= SHORTEST)
+}
 
 /// The times between beginnings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,8 +44,7 @@ impl Arrivals {
             "poisson" => Self::Poisson,
             _ => return Ok(None),
         };
-        let time = words.checked_value(ALLOWED, |time: &Duration| *time >= SHORTEST)?;
-        Ok(Some(of(time)))
+        Ok(Some(of(interval(words)?)))
     }
 
     fn after(self, rng: &mut Rng) -> Duration {

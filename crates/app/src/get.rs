@@ -115,6 +115,7 @@ impl Starts {
                     let allowed = format!("up to {MAX_TIMES} times such as 5s");
                     times.push(words.checked_value(allowed, |_: &Duration| room)?);
                 }
+                times.sort_unstable();
                 Ok(Self::At(times))
             }
             _ => Err(word.refused(STARTS)),
@@ -459,7 +460,8 @@ mod tests {
         let spread = times(&[("clients", "4"), ("offsets", "spread")], 1);
         let first: Vec<_> = spread[..4].iter().map(|t| t.as_millis()).collect();
         assert_eq!(first, [0, 2_500, 5_000, 7_500]);
-        let at = times(&[("clients", "2"), ("starts", "at 0s 5s 70s")], 1);
+        // In whatever order they are named.
+        let at = times(&[("clients", "2"), ("starts", "at 5s 0s 70s")], 1);
         let seconds: Vec<_> = at.iter().map(|t| t.as_millis() / 1_000).collect();
         assert_eq!(seconds, [0, 0, 5, 5]);
     }

@@ -11,7 +11,7 @@ use narrows_units::{
 };
 use narrows_wire::ip::Ecn;
 
-use crate::arrivals::{Arrivals, BURST, Timetable};
+use crate::arrivals::{Arrivals, BURST, Timetable, interval};
 use crate::exchange::{Ask, Exchanges, Over, Server};
 use crate::kind::{Delivery, Kind, Misfit, Site};
 use crate::spec::{Carries, above_zero};
@@ -105,7 +105,7 @@ impl Issue {
     fn parse(words: &mut Words<'_>) -> Result<Self, WordError> {
         let word = words.needed(ARRIVALS)?;
         if word.text == "think" {
-            return above_zero(words, Duration::as_nanos).map(Self::Think);
+            return interval(words).map(Self::Think);
         }
         let arrivals = Arrivals::begun(word, words)?;
         arrivals
@@ -367,6 +367,7 @@ mod tests {
                 ("response", "1kb 2", "2"),
                 ("arrivals", "often", "often"),
                 ("arrivals", "think", ""),
+                ("arrivals", "think 1ns", "1ns"),
                 ("arrivals", "poisson 0s", "0s"),
                 ("connection", "old", "old"),
             ],

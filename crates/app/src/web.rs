@@ -8,9 +8,10 @@ use narrows_core::{App, Reduce, SocketError, SocketEvent, SocketId, Sockets, Tel
 use narrows_units::{Bytes, Duration, Instant, Parameter, ParameterKind, Value, WordError, Words};
 use narrows_wire::ip::Ecn;
 
+use crate::arrivals::{ALLOWED, interval};
 use crate::exchange::{Ask, Exchanges, Over, Server};
 use crate::kind::{Delivery, Kind, Misfit, Site};
-use crate::spec::{Carries, above_zero};
+use crate::spec::Carries;
 
 /// Connections at a time by default: what browsers open to a host over HTTP/1.1.
 const CONNECTIONS: usize = 6;
@@ -191,7 +192,7 @@ impl Kind for WebSpec {
         Parameter::new(
             "think TIME",
             ParameterKind::Time,
-            Duration::ALLOWED,
+            ALLOWED,
             "5s",
             "Time from the end of a page to the beginning of the next",
         ),
@@ -222,7 +223,7 @@ impl Kind for WebSpec {
                 let fits = |n: &u32| (1..=256).contains(n);
                 self.connections = words.checked_value("1 to 256", fits)? as usize;
             }
-            _ => self.think = above_zero(words, Duration::as_nanos)?,
+            _ => self.think = interval(words)?,
         }
         Ok(())
     }
@@ -421,6 +422,7 @@ mod tests {
                 ("connections", "0", "0"),
                 ("connections", "257", "257"),
                 ("think", "0s", "0s"),
+                ("think", "9us", "9us"),
             ],
         );
     }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use narrows_units::{Rng, Value};
+use narrows_units::{Draw, Rng, Value};
 
 /// A probability between 0 and 100 %, kept exactly as it was written (up to
 /// nine decimals), so that it prints back as itself.
@@ -83,21 +83,24 @@ impl Value for Percent {
 /// uniform, here as there, so a rate of events comes out off its nominal one.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Correlated {
-    last: u32,
+    /// The first one has a predecessor that is drawn, too (`init_crandom`).
+    last: Option<u32>,
 }
 
 impl Correlated {
     /// The next word.
     pub fn draw(&mut self, correlation: Percent, rng: &mut Rng) -> u32 {
-        let fresh = narrows_units::Draw::draw_u32(rng);
+        let fresh = Draw::draw_u32(rng);
         if correlation.is_zero() {
             return fresh;
         }
+        let last = self.last.unwrap_or_else(|| Draw::draw_u32(rng));
         let rho = correlation.threshold().min(u64::from(u32::MAX));
-        let mixed = u128::from(fresh) * u128::from((1u64 << 32) - rho)
-            + u128::from(self.last) * u128::from(rho);
-        self.last = (mixed >> 32) as u32;
-        self.last
+        let mixed =
+            u128::from(fresh) * u128::from((1u64 << 32) - rho) + u128::from(last) * u128::from(rho);
+        let word = (mixed >> 32) as u32;
+        self.last = Some(word);
+        word
     }
 
     /// Whether an event of probability `chance` happens.
@@ -116,6 +119,21 @@ mod tests {
             assert_eq!(Percent::parse(text).unwrap().to_string(), text);
         }
         assert_eq!(Percent::parse("5"), Percent::parse("5%"));
+    }
+
+    /// With a correlation of 1 all words are the first, which is drawn: of many seeds some lose
+    /// everything and some nothing.
+    #[test]
+    fn the_first_of_correlated_words_has_a_drawn_predecessor() {
+        let half = Percent::parse("50%").unwrap();
+        let lost = (0..1000).filter(|seed| {
+            let (mut words, mut rng) = (Correlated::default(), Rng::for_name(*seed, "words"));
+            let first = words.happens(half, Percent::HUNDRED, &mut rng);
+            assert_eq!(words.happens(half, Percent::HUNDRED, &mut rng), first);
+            first
+        });
+        let lost = lost.count();
+        assert!((450..550).contains(&lost), "{lost}");
     }
 
     #[test]
