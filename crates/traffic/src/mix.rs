@@ -200,20 +200,27 @@ impl Mix {
             sets: Vec::new(),
             notes: Vec::new(),
         };
+        let mut shares = 0.0;
         for (i, node) in top.list("flows")?.iter().enumerate() {
             let flow = Fields::of(top.file, &format!("flows/{}", i + 1), node)?;
-            mix.add(&flow)?;
+            shares += mix.add(&flow)?;
             if mix.transfers() > MAX_TRANSFERS {
                 let found = format!("{} transfers up to here", mix.transfers());
                 let allowed = format!("at most {MAX_TRANSFERS} in all");
                 return Err(flow.error("", node.at, found, allowed));
             }
         }
+        if shares > 100.0 {
+            mix.notes.push(format!(
+                "{}: shares of {shares} % in all: more is offered than is to be filled",
+                top.file
+            ));
+        }
         Ok(mix)
     }
 
-    /// Adds the flows of one entry of `flows`.
-    fn add(&mut self, flow: &Fields<'_>) -> Result<(), MixError> {
+    /// Adds the flows of one entry of `flows`: its share, in percent.
+    fn add(&mut self, flow: &Fields<'_>) -> Result<f64, MixError> {
         flow.only(&[
             "kind",
             "percent-bandwidth",
@@ -260,7 +267,7 @@ impl Mix {
             ));
         }
         self.sets.push(set);
-        Ok(())
+        Ok(share.as_f64())
     }
 
     /// How many flows of a kind its share has room for, rounded down.

@@ -13,6 +13,13 @@ pub(crate) struct Decimal {
 }
 
 impl Decimal {
+    /// About its value.
+    pub(crate) fn as_f64(self) -> f64 {
+        format!("{}e-{}", self.digits, self.scale)
+            .parse()
+            .unwrap_or(f64::INFINITY)
+    }
+
     /// Reads digits with at most one point, and what follows them.
     pub(crate) fn leading(text: &str) -> Option<(Self, &str)> {
         let end = text

@@ -116,7 +116,7 @@ pub struct TrafficRun {
     #[arg(long, value_name = "FILE")]
     pub influx: Option<PathBuf>,
     /// The name of these points
-    #[arg(long, value_name = "NAME", default_value = "trafic")]
+    #[arg(long, value_name = "NAME", default_value = "trafic", value_parser = measurement)]
     pub measurement: String,
     /// How to print what came of it
     #[arg(long, value_enum, default_value_t)]
@@ -152,6 +152,15 @@ fn mark<T: FromStr<Err = String>>(text: &str) -> Result<Mark<T>, String> {
 fn rate(text: &str) -> Result<Rate, String> {
     let rate = Rate::parse(text).filter(|rate| rate.as_bits() > 0);
     rate.ok_or_else(|| format!("allowed: {}", Rate::ALLOWED))
+}
+
+/// A line that begins with `#` is a comment in InfluxDB's line protocol.
+fn measurement(text: &str) -> Result<String, String> {
+    match text {
+        "" => Err("allowed: a name of at least one letter".to_owned()),
+        text if text.starts_with('#') => Err("allowed: a name that begins without `#`".to_owned()),
+        text => Ok(text.to_owned()),
+    }
 }
 
 fn time(text: &str) -> Result<Duration, String> {

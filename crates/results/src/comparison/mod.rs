@@ -215,6 +215,7 @@ impl Row {
             (Some(true), _) => "same within the spread",
             (Some(false), _) => "differs",
             (None, Some(_)) => "no spread from one run",
+            (None, None) if self.first.median.or(self.second.median).is_none() => "on neither side",
             (None, None) => "on one side only",
         }
     }
@@ -332,6 +333,7 @@ mod tests {
         assert_eq!(row(&[1.0, 2.0], &[4.0, 5.0]).verdict(), "differs");
         assert_eq!(row(&[1.0], &[1.0, 2.0]).verdict(), "no spread from one run");
         assert_eq!(row(&[], &[1.0, 2.0]).verdict(), "on one side only");
+        assert_eq!(row(&[], &[]).verdict(), "on neither side");
         assert_eq!(row(&[1.0, 2.0, 9.0], &[4.0, 4.0]).difference, Some(2.0));
     }
 

@@ -17,7 +17,7 @@ use crate::transport::TransportName;
 pub(crate) struct Mix {
     /// Its name, with which the names of its flows and applications begin.
     pub(crate) name: Required<Name>,
-    /// The mix or flow file, in trafic's grammar, in or below the folder of this one.
+    /// The mix or flow file, in trafic's grammar: beside this one or below its folder, or by its whole path.
     pub(crate) file: Required<String>,
     /// The client, which opens all connections and gets what is sent.
     pub(crate) from: Required<String>,

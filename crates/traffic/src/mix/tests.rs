@@ -279,6 +279,21 @@ fn what_is_large_or_deep_beyond_meaning_is_refused() {
 }
 
 #[test]
+fn shares_above_the_whole_are_noted() {
+    let notes = |shares: [&str; 2]| {
+        let [one, other] = shares;
+        let text = mix_of("10MB", "60s", &[("greedy", one), ("realtime-audio", other)]);
+        Mix::read("mix.yaml", &text).unwrap().notes
+    };
+    let noted = notes(["90%", "60.5%"]);
+    assert!(
+        noted.iter().any(|note| note.contains("150.5 %")),
+        "{noted:?}"
+    );
+    assert_eq!(notes(["40%", "60%"]), Vec::<String>::new());
+}
+
+#[test]
 fn a_share_too_small_for_one_flow_has_none_and_says_so() {
     let mix = Mix::read("mix.yaml", &mix_of("1KB", "60s", &[("greedy", "1%")])).unwrap();
     assert_eq!((mix.sets[0].instances, mix.bytes()), (0, 0));
