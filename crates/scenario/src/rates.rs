@@ -80,10 +80,15 @@ mod tests {
 
     #[test]
     fn changes_of_the_queue_alone_leave_the_rate() {
-        let changes = ["rate 10Mbit queue fq_codel target 2ms", "rate 5Mbit"];
+        let changes = [
+            "rate 10Mbit queue fq_codel target 2ms",
+            "rate 5Mbit",
+            // As at the beginning, which is a change again.
+            "rate 10Mbit",
+        ];
         assert_eq!(
             steps("rate 10Mbit queue fq_codel", &changes),
-            [(0, 10_000_000), (2, 5_000_000)]
+            [(0, 10_000_000), (2, 5_000_000), (3, 10_000_000)]
         );
     }
 }

@@ -17,7 +17,8 @@
 //! +10ms STEP                    time passes, then STEP
 //! < FLAGS SEQ LEN FIELD…        the peer sends; with `burst`, LEN bytes in full segments back to back, of
 //!                               which none is answered before the last is there: receive offload joins
-//!                               them so
+//!                               them so; with `answered N` the application reads all of it and writes N bytes
+//!                               before anything leaves
 //! > FLAGS SEQ LEN FIELD…        the end sends; `after 40ms` since the last step, `after 40ms~44ms` within a
 //!                               range. Where LEN is more than the first segment has, the segments of the
 //!                               burst that follow are joined to it, as segmentation offload shows them

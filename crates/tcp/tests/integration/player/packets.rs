@@ -63,7 +63,7 @@ impl Player {
         };
         let mut accecn = no_counters;
         let ours = self.socket().isn.unwrap_or(0);
-        let (mut ace, mut burst) = (false, false);
+        let (mut ace, mut burst, mut answer) = (false, false, 0);
         let mut rest = words[3..].iter();
         let mut next = || *rest.next().unwrap_or(&"");
         loop {
@@ -72,6 +72,7 @@ impl Player {
                 "ack" => fields.ack = ours.wrapping_add(self.number(next()) as u32),
                 "win" => self.socket().peer_window = next().parse().unwrap(),
                 "burst" => burst = true,
+                "answered" => answer = self.number(next()),
                 "ecn" => ecn = codepoint(next()),
                 "ace" => {
                     ace = true;
@@ -125,6 +126,11 @@ impl Player {
             self.inject_burst(fields, ecn, zeros, ace);
         } else {
             self.deliver(fields, ecn, &text, zeros);
+        }
+        if answer > 0 {
+            let end = &mut self.socket().end;
+            end.read(u64::MAX);
+            assert_eq!(end.write_zeros(answer), answer);
         }
         self.collect();
     }
