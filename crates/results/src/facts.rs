@@ -1,6 +1,7 @@
 //! What results need to know of a plan: rates over time, the drawing.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use narrows_path::{LinkRate, Rates, Recording};
 use narrows_scenario::{FlowPlan, NamedElement, Plan};
@@ -22,13 +23,16 @@ impl RateSteps {
     pub fn of(plan: &Plan, name: &str) -> Option<Self> {
         let element = plan.elements().find(|e| e.name == name)?;
         match element.spec.facts().link?.rate {
-            LinkRate::Recorded(recording) => {
-                // A change may be of the queue alone.
-                let changed = plan.changes.iter().any(|change| change.target == name);
-                let steps = plan.rates_of(name).filter(|_| changed).map(Self::Steps);
-                Some(steps.unwrap_or_else(|| Self::Recorded(recording.clone())))
+            // One that has a single rate is as good as constant.
+            LinkRate::Recorded(Recording::Rates(recorded)) if recorded.steps().len() > 1 => {
+                let rates = plan.rates_of(name)?;
+                Some(Self::Recorded(Recording::Rates(Arc::new(rates))))
             }
-            LinkRate::Constant(_) => plan.rates_of(name).map(Self::Steps),
+            LinkRate::Recorded(Recording::Opportunities(trace)) => {
+                let recording = Recording::Opportunities(Arc::clone(trace));
+                Some(Self::Recorded(recording))
+            }
+            LinkRate::Recorded(_) | LinkRate::Constant(_) => plan.rates_of(name).map(Self::Steps),
         }
     }
 
@@ -183,4 +187,49 @@ fn split(plan: &Plan, flow: &FlowPlan) -> Option<TopologySplit> {
             onward.cc.to_string() + &given.collect::<String>(),
         ],
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use narrows_scenario::load;
+    use narrows_units::Duration;
+
+    use super::*;
+
+    /// Of the first element of a link of these words, which are changed at 1 s.
+    fn rates(words: &str, changed: &str) -> RateSteps {
+        let dir = tempfile::tempdir().expect("a folder");
+        let file = dir.path().join("n.toml");
+        let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text);
+        write("mcs.csv", "time_s,mcs\n0,5\n3,3\n").expect("a file");
+        let text = format!(
+            "version = 1\nname = \"n\"\nduration = \"10s\"\n[[link]]\nname = \"l\"\n\
+             ends = [\"a\", \"b\"]\nup = [\"e: {words}\"]\n[[flow]]\nname = \"f\"\nfrom = \"a\"\n\
+             to = \"b\"\ncc = \"cubic\"\n[[change]]\nat = \"1s\"\n\
+             target = \"link/l/up/e\"\nto = \"{changed}\"\n"
+        );
+        write("n.toml", &text).expect("a file");
+        let loaded = load(&file.to_string_lossy()).expect("a file");
+        let draft = loaded.draft().expect("a scenario");
+        RateSteps::of(&draft.check().expect("a plan"), "link/l/up/e").expect("rates")
+    }
+
+    /// Bits of the second before and of that after the change, and of the one from 4 s on.
+    fn bits(rates: &RateSteps) -> [f64; 3] {
+        let at = |s| Instant::ZERO + Duration::from_secs(s);
+        [0, 1, 4].map(|from| rates.bits_between(at(from), at(from + 1)))
+    }
+
+    #[test]
+    fn a_change_of_an_mcs_is_one_of_the_rate_whatever_was_recorded() {
+        let [fast, slow, still] = bits(&rates("wifi mcs 5", "wifi mcs 0"));
+        assert!(fast > 5.0 * slow && slow == still, "{fast} {slow} {still}");
+        let recorded = rates("wifi mcs trace mcs.csv", "wifi mcs 0");
+        assert_eq!(bits(&recorded), [fast, slow, still]);
+        // A recording whose queue alone is changed is the same recording.
+        let queue = rates("wifi mcs trace mcs.csv", "wifi queue limit 50");
+        let [first, second, third] = bits(&queue);
+        assert!(first == fast && second == fast && third < fast);
+        assert!(matches!(queue, RateSteps::Recorded(_)));
+    }
 }

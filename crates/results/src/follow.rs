@@ -322,7 +322,6 @@ impl Engine for Followed<'_> {
                 given_at: Instant::ZERO,
                 events: 0,
                 watched: false,
-                skips: false,
                 recorded: false,
                 amendments: 0,
                 followed: self,
@@ -355,9 +354,8 @@ struct Follower<'a> {
     given_at: Instant,
     events: u32,
     watched: bool,
-    /// Whether the run is so far ahead that it need not be [recorded](RECORDED) all the time.
-    skips: bool,
-    /// Whether what packets do is recorded now.
+    /// Whether what packets do is recorded now; not all the time where the run is
+    /// [far ahead](RECORDED).
     recorded: bool,
     /// Amendments of the plan that were seen.
     amendments: u64,
@@ -391,15 +389,22 @@ impl Follower<'_> {
         if !self.watched {
             // What was before it was not recorded.
             self.cut.at(now);
-            (self.watched, self.recorded, self.skips) = (true, true, false);
+            (self.watched, self.recorded) = (true, true);
         }
         let passed = self.given.elapsed();
-        if !self.recorded && (!self.skips || passed + RECORDED >= SAMPLE_EVERY) {
-            self.cut.restart(now);
-            self.recorded = true;
+        if passed + RECORDED >= SAMPLE_EVERY {
+            self.record_all(now);
         }
         if passed >= SAMPLE_EVERY {
             self.give(now);
+        }
+    }
+
+    /// What packets do is recorded from `now` on, if it was not.
+    fn record_all(&mut self, now: Instant) {
+        if self.watched && !self.recorded {
+            self.cut.restart(now);
+            self.recorded = true;
         }
     }
 
@@ -410,8 +415,7 @@ impl Follower<'_> {
         let values = self.cut.at(now);
         let passed = self.given.elapsed().as_secs_f64();
         let speed = now.since(self.given_at).as_secs_f64() / passed;
-        self.skips = speed * RECORDED.as_secs_f64() >= self.interval.as_secs_f64();
-        self.recorded = !self.skips;
+        self.recorded = speed * RECORDED.as_secs_f64() < self.interval.as_secs_f64();
         (self.given, self.given_at) = (WallInstant::now(), now);
         (self.followed.samples)(Sample { at: now, values });
     }
@@ -450,6 +454,8 @@ impl EventSink for Tap<'_, '_> {
                     follower.look(now);
                     follower.give(now);
                 }
+                // A run that waits is not ahead, and what comes next may be a short step.
+                follower.record_all(now);
             });
         }
         self.follower.record(now, event);

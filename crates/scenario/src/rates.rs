@@ -9,7 +9,8 @@ impl Plan {
     /// changes make them; `None` if it has none, or opportunities in their place.
     pub fn rates_of(&self, name: &str) -> Option<Rates> {
         let element = self.elements().find(|e| e.name == name)?;
-        let mut steps = element.spec.rates()?.steps().to_vec();
+        let mut present = element.spec.rates()?;
+        let mut steps = present.steps().to_vec();
         let mut changes: Vec<_> = self.changes.iter().filter(|c| c.target == name).collect();
         changes.sort_by_key(|change| change.at);
         let mut spec = element.spec.clone();
@@ -17,16 +18,18 @@ impl Plan {
             let Ok(changed) = spec.overlaid(&change.words) else {
                 continue;
             };
-            let rates = changed.rates()?;
-            // A change of its queue alone changes no rate.
-            if spec.rates().as_ref() != Some(&rates) {
-                let later = rates.steps().partition_point(|step| step.0 <= change.at);
-                let (before, after) = rates.steps().split_at(later);
-                steps.retain(|step| step.0 < change.at);
-                steps.extend(before.last().map(|(_, rate)| (change.at, *rate)));
-                steps.extend_from_slice(after);
-            }
             spec = changed;
+            let rates = spec.rates()?;
+            // A change of its queue alone changes no rate.
+            if rates == present {
+                continue;
+            }
+            let later = rates.steps().partition_point(|step| step.0 <= change.at);
+            let (before, after) = rates.steps().split_at(later);
+            steps.truncate(steps.partition_point(|step| step.0 < change.at));
+            steps.extend(before.last().map(|(_, rate)| (change.at, *rate)));
+            steps.extend_from_slice(after);
+            present = rates;
         }
         Some(Rates::new(steps))
     }

@@ -9,6 +9,7 @@ use narrows_units::{Duration, Instant};
 use narrows_wire::{Ecn, Ip, Tcp, TcpFlags, ip};
 
 use crate::ack::seen;
+use crate::config::ReceiveTuning;
 use crate::connection::Connection;
 use crate::delayed_ack::MAX_QUICK_ACKS;
 use crate::ecn::Feedback;
@@ -143,7 +144,7 @@ impl Connection {
         }
         self.check_ack_due(true);
         // Linux sends what waits (`tcp_data_snd_check`), then the ACK (`tcp_ack_snd_check`);
-        // whoever reads runs after that.
+        // the application runs after that.
         self.out.ack_before_answer = self.out.ack && self.unsent() == 0;
     }
 
@@ -471,8 +472,12 @@ impl Connection {
         }
     }
 
-    /// From what is due next to the end of what came out of order.
+    /// From what is due next to the end of what came out of order, if the receive buffer makes room
+    /// for that.
     fn out_of_order_span(&self) -> u64 {
+        if self.config.host.receive_tuning == ReceiveTuning::V6_15 {
+            return 0;
+        }
         let end = self.incoming.highest_block_end();
         end.map_or(0, |end| end.saturating_sub(self.incoming.next))
     }

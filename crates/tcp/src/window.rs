@@ -317,17 +317,18 @@ impl ReceiveWindow {
         if !self.adaptive {
             return;
         }
-        let growth = |window: u64| 2 * window * (copied - self.space) / self.space.max(1);
+        let grown = copied - self.space;
+        let before = self.space.max(1);
         let rtt_us = self.rtt_us >> 3;
         let window = match self.tuning {
             ReceiveTuning::V6_15 => {
                 let window = 2 * copied + 16 * self.mss;
-                window + growth(window)
+                window + 2 * (window * grown / before)
             }
             ReceiveTuning::V6_18 if rtt_us < LOW_RTT => {
                 2 * copied + 2 * copied * rtt_us / LOW_RTT + span
             }
-            ReceiveTuning::V6_18 => 2 * copied + growth(2 * copied) + span,
+            ReceiveTuning::V6_18 => 2 * copied + 4 * copied * grown / before + span,
         };
         let memory = (window.min(self.max) << RATIO_BITS) / self.ratio;
         if memory > self.memory {

@@ -200,17 +200,17 @@ impl Mix {
             sets: Vec::new(),
             notes: Vec::new(),
         };
-        let mut shares = 0.0;
+        let mut shares = Decimal::ZERO;
         for (i, node) in top.list("flows")?.iter().enumerate() {
             let flow = Fields::of(top.file, &format!("flows/{}", i + 1), node)?;
-            shares += mix.add(&flow)?;
+            shares = shares.plus(mix.add(&flow)?);
             if mix.transfers() > MAX_TRANSFERS {
                 let found = format!("{} transfers up to here", mix.transfers());
                 let allowed = format!("at most {MAX_TRANSFERS} in all");
                 return Err(flow.error("", node.at, found, allowed));
             }
         }
-        if shares > 100.0 {
+        if shares.digits > 100 * 10_u128.pow(shares.scale) {
             mix.notes.push(format!(
                 "{}: shares of {shares} % in all: more is offered than is to be filled",
                 top.file
@@ -220,7 +220,7 @@ impl Mix {
     }
 
     /// Adds the flows of one entry of `flows`: its share, in percent.
-    fn add(&mut self, flow: &Fields<'_>) -> Result<f64, MixError> {
+    fn add(&mut self, flow: &Fields<'_>) -> Result<Decimal, MixError> {
         flow.only(&[
             "kind",
             "percent-bandwidth",
@@ -267,7 +267,7 @@ impl Mix {
             ));
         }
         self.sets.push(set);
-        Ok(share.as_f64())
+        Ok(share)
     }
 
     /// How many flows of a kind its share has room for, rounded down.

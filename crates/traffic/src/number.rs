@@ -1,5 +1,7 @@
 //! Numbers of mix and flow files, exactly: decimal digits with a unit, never in floating point.
 
+use std::fmt;
+
 use narrows_units::Duration;
 
 /// Digits of the longest number (our choice), so that products of two fit 128 bits.
@@ -12,12 +14,32 @@ pub(crate) struct Decimal {
     pub(crate) scale: u32,
 }
 
+impl fmt::Display for Decimal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let one = 10_u128.pow(self.scale);
+        write!(f, "{}", self.digits / one)?;
+        let part = format!("{:0width$}", self.digits % one, width = self.scale as usize);
+        match part.trim_end_matches('0') {
+            "" => Ok(()),
+            part => write!(f, ".{part}"),
+        }
+    }
+}
+
 impl Decimal {
-    /// About its value.
-    pub(crate) fn as_f64(self) -> f64 {
-        format!("{}e-{}", self.digits, self.scale)
-            .parse()
-            .unwrap_or(f64::INFINITY)
+    pub(crate) const ZERO: Self = Self {
+        digits: 0,
+        scale: 0,
+    };
+
+    /// The sum of the two, whose scales are those of numbers that were read.
+    pub(crate) fn plus(self, other: Self) -> Self {
+        let scale = self.scale.max(other.scale);
+        let digits = |of: Self| of.digits * 10_u128.pow(scale - of.scale);
+        Self {
+            digits: digits(self) + digits(other),
+            scale,
+        }
     }
 
     /// Reads digits with at most one point, and what follows them.

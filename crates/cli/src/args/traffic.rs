@@ -168,3 +168,15 @@ fn time(text: &str) -> Result<Duration, String> {
     let time = Duration::parse(text).filter(|time| *time <= MOST);
     time.ok_or_else(|| format!("allowed: {}, up to a week", Duration::ALLOWED))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::measurement;
+
+    #[test]
+    fn the_name_of_points_is_there_and_begins_no_comment() {
+        assert_eq!(measurement("a #b").as_deref(), Ok("a #b"));
+        assert!(measurement("").is_err());
+        assert!(measurement("#a").is_err());
+    }
+}

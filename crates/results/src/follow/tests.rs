@@ -5,8 +5,25 @@ use narrows_scenario::Draft;
 
 use super::*;
 
-/// Delivers a kilobyte to the first flow in each millisecond of ten seconds.
-struct Steady;
+/// Delivers a kilobyte to the first flow in each millisecond.
+struct Steady {
+    seconds: u64,
+    /// How long it rests after each second, at whose end it sends something again then; not at all
+    /// if for no time.
+    rests: std::time::Duration,
+}
+
+/// As fast as it goes.
+const STEADY: Steady = Steady {
+    seconds: 10,
+    rests: std::time::Duration::ZERO,
+};
+
+/// Some three hundred times as fast as the clock.
+const AHEAD: Steady = Steady {
+    seconds: 100,
+    rests: std::time::Duration::from_millis(3),
+};
 
 impl Engine for Steady {
     fn name(&self) -> &'static str {
@@ -28,7 +45,7 @@ impl Engine for Steady {
         let (ecn, accecn) = (false, false);
         sink.record(Instant::ZERO, Event::Established { flow, ecn, accecn });
         let mut ended = Ended::default();
-        for ms in 1..=10_000 {
+        for ms in 1..=1000 * self.seconds {
             if !handle.tick(Instant::ZERO + ended.virtual_time) {
                 ended.interrupted = true;
                 break;
@@ -37,48 +54,12 @@ impl Engine for Steady {
             let now = Instant::ZERO + ended.virtual_time;
             sink.record(now, Event::Delivered { flow, bytes: 1000 });
             ended.events += 1;
+            if ms % 1000 == 0 && !self.rests.is_zero() {
+                sink.record(now, Event::Retransmitted { flow, bytes: 1000 });
+                std::thread::sleep(self.rests);
+            }
         }
         Ok(ended)
-    }
-}
-
-/// Three hundred times as fast as the clock: a kilobyte in each millisecond of a hundred seconds, and
-/// at the end of each second a retransmission.
-struct Ahead;
-
-impl Engine for Ahead {
-    fn name(&self) -> &'static str {
-        "sim"
-    }
-
-    fn names(&self, _: &Plan) -> Vec<String> {
-        Vec::new()
-    }
-
-    fn run(
-        &self,
-        _: &Plan,
-        _: u64,
-        sink: &mut dyn EventSink,
-        _: &RunHandle<'_>,
-    ) -> Result<Ended, EngineError> {
-        let flow = FlowId(0);
-        let (ecn, accecn) = (false, false);
-        sink.record(Instant::ZERO, Event::Established { flow, ecn, accecn });
-        let mut now = Instant::ZERO;
-        for _ in 0..100 {
-            std::thread::sleep(std::time::Duration::from_millis(3));
-            for _ in 0..1000 {
-                now += Duration::from_millis(1);
-                sink.record(now, Event::Delivered { flow, bytes: 1000 });
-            }
-            sink.record(now, Event::Retransmitted { flow, bytes: 1000 });
-        }
-        let virtual_time = now.since(Instant::ZERO);
-        Ok(Ended {
-            virtual_time,
-            ..Ended::default()
-        })
     }
 }
 
@@ -98,7 +79,7 @@ fn plan() -> Plan {
 }
 
 fn follow(pace: &Pace, cancel: &AtomicBool, meanwhile: impl FnOnce()) -> (Ended, u64, Vec<Sample>) {
-    follow_by(&Steady, pace, cancel, meanwhile)
+    follow_by(&STEADY, pace, cancel, meanwhile)
 }
 
 /// Runs it, with what is sent of samples, while `meanwhile` does something else.
@@ -185,7 +166,7 @@ fn all_events_pass_and_the_samples_add_up_to_them() {
 #[test]
 fn samples_of_a_run_far_ahead_of_the_clock_have_its_rates_and_all_its_counts() {
     let (pace, cancel) = (Pace::default(), AtomicBool::new(false));
-    let (_, counted, samples) = follow_by(&Ahead, &pace, &cancel, || {});
+    let (_, counted, samples) = follow_by(&AHEAD, &pace, &cancel, || {});
     assert_eq!(counted, 100_101);
     assert!(samples.len() >= 3, "{}", samples.len());
     let (mut retransmissions, mut last) = (0.0, Instant::ZERO);
@@ -205,6 +186,34 @@ fn samples_of_a_run_far_ahead_of_the_clock_have_its_rates_and_all_its_counts() {
     assert!(
         (seconds - 1.0..=seconds).contains(&retransmissions),
         "{retransmissions} until {last}"
+    );
+}
+
+/// While it was ahead, four fifths of it were not recorded; the step is, all of it.
+#[test]
+fn a_step_of_a_run_that_was_far_ahead_has_a_sample_of_its_own() {
+    let (pace, cancel) = (Pace::default(), AtomicBool::new(false));
+    let mut ends = (Instant::ZERO, Instant::ZERO);
+    let (.., samples) = follow_by(&AHEAD, &pace, &cancel, || {
+        until(|| pace.reached() > Instant::ZERO + Duration::from_secs(30));
+        pace.pause();
+        drop(pace.hold(PATIENCE).expect("it waits"));
+        ends.0 = pace.reached();
+        pace.step(Duration::from_millis(500));
+        until(|| pace.reached() >= ends.0 + Duration::from_millis(500) && pace.paused());
+        drop(pace.hold(PATIENCE).expect("it waits"));
+        ends.1 = pace.reached();
+        cancel.store(true, Ordering::Relaxed);
+    });
+    let of_step = samples.iter().find(|sample| sample.at == ends.1);
+    let values = &of_step.expect("a sample").values[0].values;
+    let goodput = values.iter().find(|(name, _)| name == "goodput_mbit");
+    let (_, mbit) = goodput.expect("a value");
+    assert!(
+        (mbit - 8.0).abs() < 0.1,
+        "{mbit} from {} to {}",
+        ends.0,
+        ends.1
     );
 }
 

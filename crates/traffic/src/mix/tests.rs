@@ -291,6 +291,8 @@ fn shares_above_the_whole_are_noted() {
         "{noted:?}"
     );
     assert_eq!(notes(["40%", "60%"]), Vec::<String>::new());
+    assert!(notes(["40%", "60.01%"])[0].contains("100.01 %"));
+    assert!(notes(["100%", "5%"])[0].contains(" 105 %"));
 }
 
 #[test]
