@@ -72,7 +72,7 @@ bench: ## Narrows beside ns-3, tshark and tcptrace, how its cost grows, how exac
 	@$(CARGO) build --release --locked --package narrows-cc --example ack_cost
 	@$(CARGO) build --release --locked --package narrows-bpf --example control_cost $(FEATURES)
 	@bench/controls
-	@$(CARGO) build --release --locked --package narrows-tools --example tunnels
+	@$(CARGO) build --release --locked --package narrows-services --example tunnels
 	@bench/pep
 
 kernel: ## Build a kernel that runs in virtual time, from Debian's sources; about ten minutes

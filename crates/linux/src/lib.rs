@@ -23,6 +23,7 @@ pub mod datagrams;
 mod device_watch;
 pub mod diag;
 mod error;
+pub mod foreground;
 mod interfaces;
 pub mod machine;
 mod mount_namespace;

@@ -77,9 +77,12 @@ pub use narrows_linux::{DeviceWatch, machine};
 pub use narrows_report as report;
 pub use narrows_results as results;
 pub use narrows_scenario as scenario;
-pub use narrows_tools::{Secret, mmb, observe, signals, traffic};
 #[cfg(target_os = "linux")]
-pub use narrows_tools::{pmtud, shell, testbed, up};
+pub use narrows_services::pmtud;
+pub use narrows_services::traffic;
+pub use narrows_tools::{Secret, mmb, observe, signals};
+#[cfg(target_os = "linux")]
+pub use narrows_tools::{shell, testbed, up};
 pub use narrows_units as units;
 
 pub use narrows_campaign::{CampaignOptions, CompareOptions, compare, diff, run_campaign};

@@ -17,4 +17,4 @@
 
 pub use narrows_pep::{Counters, Parent};
 pub use narrows_pep_client::{Call, Connected, WithoutProxy, connect};
-pub use narrows_tools::pep::*;
+pub use narrows_services::pep::*;

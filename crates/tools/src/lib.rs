@@ -1,6 +1,6 @@
-//! What runs on real networks: the daemon of the split proxy, a command behind a path of its own, transfers
-//! by a deadline, boxes and measurement signals at devices, the search for boxes on a path, and observers of
-//! captures and devices.
+//! What runs on real networks: a command behind a path of its own, topologies that stay, testbeds of virtual
+//! machines, transfers by a deadline, boxes and measurement signals at devices, the search for boxes on a
+//! path, and observers of captures and devices.
 //!
 //! ```
 //! use std::path::Path;
@@ -20,24 +20,14 @@ mod detect;
 mod device_box;
 #[cfg(target_os = "linux")]
 mod device_signals;
-mod expose;
-#[cfg(target_os = "linux")]
-pub mod foreground;
 pub mod mmb;
 pub mod observe;
-#[cfg(target_os = "linux")]
-pub mod pep;
-#[cfg(target_os = "linux")]
-pub mod pmtud;
-#[cfg(target_os = "linux")]
-mod rights;
 mod secret;
 #[cfg(target_os = "linux")]
 pub mod shell;
 pub mod signals;
 #[cfg(target_os = "linux")]
 pub mod testbed;
-pub mod traffic;
 #[cfg(target_os = "linux")]
 pub mod up;
 

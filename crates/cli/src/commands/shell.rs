@@ -8,7 +8,7 @@ mod summary;
 #[cfg(target_os = "linux")]
 use narrows::scenario::notes;
 #[cfg(target_os = "linux")]
-use narrows::shell::{self, Hindrance, OpenError, ShellOptions};
+use narrows::shell::{self, OpenError, ShellOptions};
 
 use crate::args::Shell;
 #[cfg(target_os = "linux")]
@@ -60,7 +60,7 @@ pub fn shell(args: &Shell) -> Outcome {
         Err(e) => {
             message!("narrows: {e}");
             match e {
-                OpenError::Failed(error) => Hindrance::of(&error).into(),
+                OpenError::Failed(error) => shell::hindrance(&error).into(),
                 _ => Status::NOT_MADE,
             }
         }

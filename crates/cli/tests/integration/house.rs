@@ -1,5 +1,7 @@
 //! The order of the house: floors, portability, unsafe code, licences.
 
+mod rooms;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -178,39 +180,6 @@ fn sources(package: &Value) -> Vec<PathBuf> {
         !of_tests.iter().any(of)
     });
     all
-}
-
-#[test]
-fn a_crate_uses_only_crates_of_lower_floors() {
-    let metadata = metadata();
-    let floors = floors();
-    let present: BTreeSet<_> = ours(&metadata).iter().map(|p| text(p, "name")).collect();
-    let listed: BTreeSet<_> = floors.keys().map(String::as_str).collect();
-    assert_eq!(
-        present, listed,
-        "the crates, and those with a floor in CONTRIBUTING.md"
-    );
-    let mut wrong = Vec::new();
-    for package in ours(&metadata) {
-        let name = text(package, "name");
-        for used in list(package, "dependencies") {
-            let other = text(used, "name");
-            if used["path"].is_null() {
-                continue;
-            }
-            // Any test may use the mutation fuzzer, and nothing else may; a crate's own
-            // tests name it again to ask for its controls of tests.
-            let wrongly = match other {
-                "narrows-fuzz" => text(used, "kind") != "dev",
-                _ if other == name => text(used, "kind") != "dev",
-                _ => floors[other] >= floors[name],
-            };
-            if wrongly {
-                wrong.push(format!("{name} uses {other}"));
-            }
-        }
-    }
-    assert_eq!(wrong, Vec::<String>::new());
 }
 
 /// Time is an argument below the engines, and nothing there is shared behind its caller's

@@ -14,7 +14,7 @@ use crate::rig::{
     Daemon, LOOPBACK, PATIENCE, answer, comes_back, echo, echoes, listen_address, payload, serve,
     soon,
 };
-use narrows_tools::pep::Config;
+use narrows_services::pep::Config;
 use nix::sys::signal::Signal;
 
 /// A file of `packaging/`.

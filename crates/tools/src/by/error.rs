@@ -6,7 +6,7 @@ use narrows_bpf::BpfError;
 use narrows_linux::LinuxError;
 use narrows_linux::machine::GroupError;
 
-use crate::foreground::CommandError;
+use narrows_linux::foreground::CommandError;
 
 /// One line each: what, where, and what to do.
 #[derive(Debug, thiserror::Error)]

@@ -9,7 +9,7 @@ use narrows_scenario::Refusal;
 #[cfg(target_os = "linux")]
 use super::{BackgroundTransfer, ByError, size};
 #[cfg(target_os = "linux")]
-use crate::shell::Hindrance;
+use narrows_linux::foreground::Hindrance;
 
 /// The most bytes of a transfer: as many as the control's option takes.
 pub const MOST_BYTES: u64 = 1 << 50;

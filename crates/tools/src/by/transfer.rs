@@ -17,7 +17,7 @@ use narrows_linux::system_calls::{open_process, start_in_group};
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::geteuid;
 
-use crate::foreground::{CommandError, Program, Signals, exit_code};
+use narrows_linux::foreground::{CommandError, Program, Signals, exit_code};
 
 use super::attached::Sockets;
 use super::error::ByError;

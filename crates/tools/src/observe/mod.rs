@@ -17,7 +17,7 @@ pub use narrows_observe::{
 };
 pub use narrows_wire::efm::Profile;
 
-pub use crate::expose::Exposed;
+pub use narrows_services::Exposed;
 pub use points::{Observation, Tap, View};
 pub use read::{CaptureRead, Unread, Wanted};
 pub use save::Saved;

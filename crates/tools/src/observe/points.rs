@@ -11,7 +11,7 @@ use narrows_wire::capture::Record;
 
 use super::read::Wanted;
 use super::save::Saved;
-use crate::expose::Exposed;
+use narrows_services::Exposed;
 
 /// An observer at one point.
 pub struct Tap {

@@ -4,7 +4,7 @@ use narrows_linux::LinuxError;
 use narrows_live::datapath::PathError;
 
 use super::Subnet;
-use crate::foreground::CommandError;
+use narrows_linux::foreground::CommandError;
 
 /// One line each: what, where, and what to do.
 #[derive(Debug, thiserror::Error)]

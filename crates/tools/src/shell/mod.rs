@@ -39,10 +39,11 @@ use narrows_live::reports;
 use narrows_scenario::Plan;
 use narrows_units::Duration;
 
-use crate::foreground::{CommandError, Program, Signals, exit_code};
+use narrows_linux::foreground::{CommandError, Program, Signals, exit_code};
 
 pub use error::ShellError;
-pub use open::{Hindrance, OpenError, ShellOptions, open};
+pub use narrows_linux::foreground::Hindrance;
+pub use open::{OpenError, ShellOptions, hindrance, open};
 pub use subnet::{NoSubnet, Subnet};
 pub use tally::{ElementTally, Gauge, QueueTally, Reading, Tally, Way};
 

@@ -2,11 +2,10 @@
 
 use std::ffi::OsString;
 
-use narrows_linux::LinuxError;
+use narrows_linux::foreground::Hindrance;
 use narrows_scenario::{Refusal, lone_link};
 
 use super::{NoSubnet, Request, Shell, ShellError, gain_rights};
-use crate::foreground::CommandError;
 /// What is between a command and its machine, and what the command is.
 #[derive(Clone, Debug, Default)]
 pub struct ShellOptions {
@@ -62,35 +61,11 @@ pub fn open(options: &ShellOptions) -> Result<Shell, OpenError> {
     })?)
 }
 
-/// What kept a command from running.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hindrance {
-    /// There is no such command.
-    NotFound,
-    /// It is there, but no program, or not for this user.
-    NotRun,
-    /// The path could not be made, or failed.
-    NotMade,
-    /// This user may not have it.
-    NoPermission,
-}
-
-impl Hindrance {
-    /// Which one `error` is.
-    pub fn of(error: &ShellError) -> Self {
-        match error {
-            error if error.is_of_rights() => Self::NoPermission,
-            ShellError::Command(error) => Self::of_command(error),
-            _ => Self::NotMade,
-        }
-    }
-
-    pub(crate) fn of_command(error: &CommandError) -> Self {
-        use CommandError::{Linux, NotStarted};
-        match error {
-            Linux(LinuxError::NoSuchCommand { .. }) => Self::NotFound,
-            Linux(LinuxError::NoProgram { .. }) | NotStarted { .. } => Self::NotRun,
-            _ => Self::NotMade,
-        }
+/// What `error` kept a command from.
+pub fn hindrance(error: &ShellError) -> Hindrance {
+    match error {
+        error if error.is_of_rights() => Hindrance::NoPermission,
+        ShellError::Command(error) => Hindrance::of_command(error),
+        _ => Hindrance::NotMade,
     }
 }

@@ -8,8 +8,8 @@ use narrows_linux::{LinuxError, RUN_VARIABLE};
 use narrows_scenario::Refusal;
 
 use super::folder;
-use crate::foreground::{CommandError, Program, Signals, exit_code};
-use crate::shell::Hindrance;
+use narrows_linux::foreground::Hindrance;
+use narrows_linux::foreground::{CommandError, Program, Signals, exit_code};
 
 /// The environment variable that holds, for a program in a host, the host's full name.
 const HOST_VARIABLE: &str = "NARROWS_HOST";

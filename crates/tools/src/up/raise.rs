@@ -31,7 +31,7 @@ use super::hosts::{self, HOSTS};
 use super::name;
 use super::record::{self, Holder, HostRecord, Record};
 use super::refused;
-use crate::foreground::Signals;
+use narrows_linux::foreground::Signals;
 
 /// How long a topology may stay: until it is taken down. A hundred years fit a clock of
 /// nanoseconds.

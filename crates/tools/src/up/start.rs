@@ -7,7 +7,7 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::foreground::Signals;
+use narrows_linux::foreground::Signals;
 
 /// How often it is looked whether a signal asks to go.
 const LOOK: Duration = Duration::from_millis(20);

@@ -79,12 +79,12 @@ impl Exposed {
     }
 
     /// Whether it is time for a new page.
-    pub(crate) fn is_due(&self) -> bool {
+    pub fn is_due(&self) -> bool {
         self.made.is_none_or(|at| at.elapsed() >= PERIOD)
     }
 
     /// Answers with this from now on.
-    pub(crate) fn show(&mut self, page: String) {
+    pub fn show(&mut self, page: String) {
         self.made = Some(Instant::now());
         *self.page.lock().unwrap_or_else(PoisonError::into_inner) = page.into();
     }

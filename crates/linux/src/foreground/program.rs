@@ -6,11 +6,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use narrows_linux::machine::find_program;
-use narrows_linux::system_calls::become_user;
 use nix::unistd::{Gid, Uid, User, geteuid, getgrouplist};
 
 use super::CommandError;
+use crate::machine::find_program;
+use crate::system_calls::become_user;
 
 /// The shell of users who have none.
 const PLAIN_SHELL: &str = "/bin/sh";
@@ -20,7 +20,7 @@ const PROMPT: &str = "narrows";
 
 /// A command that is there, and the user who is to run it.
 #[derive(Debug)]
-pub(crate) struct Program {
+pub struct Program {
     path: PathBuf,
     words: Vec<OsString>,
     interactive: bool,
@@ -37,13 +37,19 @@ struct Person {
 
 impl Program {
     /// Finds the program of `words`, or the user's shell if there are none.
-    pub(crate) fn find(words: &[OsString]) -> Result<Self, CommandError> {
+    ///
+    /// # Errors
+    /// When there is no such program, or the user behind sudo is unknown.
+    pub fn find(words: &[OsString]) -> Result<Self, CommandError> {
         Self::of(words, invoking_user()?, PROMPT)
     }
 
     /// The same for who runs this process, though that be root by sudo; `place` stands before
     /// the prompt of an interactive shell.
-    pub(crate) fn find_as_this_user(words: &[OsString], place: &str) -> Result<Self, CommandError> {
+    ///
+    /// # Errors
+    /// When there is no such program.
+    pub fn find_as_this_user(words: &[OsString], place: &str) -> Result<Self, CommandError> {
         Self::of(words, None, place)
     }
 
@@ -65,28 +71,29 @@ impl Program {
     }
 
     /// The name that it was called by.
-    pub(crate) fn name(&self) -> String {
+    pub fn name(&self) -> String {
         self.words[0].to_string_lossy().into_owned()
     }
 
-    pub(crate) fn interactive(&self) -> bool {
+    /// Whether it is the user's shell, as no command was named.
+    pub fn interactive(&self) -> bool {
         self.interactive
     }
 
     /// Where its program is.
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// The user who is to run it, if that is another than who runs this process.
-    pub(crate) fn user(&self) -> Option<Uid> {
+    pub fn user(&self) -> Option<Uid> {
         self.user.as_ref().map(|person| person.user.uid)
     }
 
     /// Has `command`, which was made of [`path`](Self::path), run it with this process's
     /// directory, terminal and environment, but for what identifies the user: as that user
     /// it starts from then on.
-    pub(crate) fn complete(&self, mut command: Command) -> Command {
+    pub fn complete(&self, mut command: Command) -> Command {
         if let Some(Person { user, groups }) = &self.user {
             become_user(&mut command, user.uid, user.gid, groups.clone());
             command

@@ -10,7 +10,7 @@ use tracing::level_filters::LevelFilter;
 use super::log::{Line, LogLines};
 use super::{Config, Daemon, PepError, RunError, Status, metrics};
 use crate::expose::Exposed;
-use crate::shell::Hindrance;
+use narrows_linux::foreground::Hindrance;
 
 /// What is logged to standard error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,6 +5,6 @@ mod error;
 mod program;
 mod waiting;
 
-pub use error::CommandError;
-pub(crate) use program::Program;
-pub(crate) use waiting::{Signals, exit_code};
+pub use error::{CommandError, Hindrance};
+pub use program::Program;
+pub use waiting::{Signals, exit_code};

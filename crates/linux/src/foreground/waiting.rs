@@ -22,13 +22,17 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Signals that are received by reading them, while this lives: by the calling
 /// thread and those that it starts.
 #[derive(Debug)]
-pub(crate) struct Signals {
+pub struct Signals {
     before: SigSet,
     file: SignalFd,
 }
 
 impl Signals {
-    pub(crate) fn hold() -> io::Result<Self> {
+    /// Holds back signals that end a program or tell of a child's end.
+    ///
+    /// # Errors
+    /// When the kernel has no descriptor left.
+    pub fn hold() -> io::Result<Self> {
         let mut mask = SigSet::empty();
         for signal in [
             Signal::SIGCHLD,
@@ -47,7 +51,10 @@ impl Signals {
     /// Waits until `child` ends. `tick` is called four times a second; once it
     /// says `false` the child is ended. Signals are passed on; with `insist` a child that
     /// does not heed them is ended by stronger ones.
-    pub(crate) fn wait(
+    ///
+    /// # Errors
+    /// When waiting fails.
+    pub fn wait(
         &self,
         child: &mut Child,
         insist: bool,
@@ -103,11 +110,10 @@ impl Signals {
 impl Signals {
     /// Waits until the process behind `process` (a pidfd) has ended, or a signal other than
     /// that of a child asks to go; whether it ended. `tick` is called four times a second.
-    pub(crate) fn until_gone(
-        &self,
-        process: BorrowedFd<'_>,
-        tick: &mut dyn FnMut(),
-    ) -> io::Result<bool> {
+    ///
+    /// # Errors
+    /// When waiting fails.
+    pub fn until_gone(&self, process: BorrowedFd<'_>, tick: &mut dyn FnMut()) -> io::Result<bool> {
         let mut next_tick = Instant::now() + TICK;
         loop {
             let now = Instant::now();
@@ -130,7 +136,10 @@ impl Signals {
     /// Waits until a signal other than that of a child asks to go. `readable` is called when
     /// something can be read from `file`, `tick` four times a second; once it says `false` that
     /// is the end, too.
-    pub(crate) fn until_asked(
+    ///
+    /// # Errors
+    /// When waiting fails.
+    pub fn until_asked(
         &self,
         file: BorrowedFd<'_>,
         readable: &mut dyn FnMut(),
@@ -148,7 +157,10 @@ impl Signals {
     }
 
     /// Whether a signal other than that of a child has asked to go since this was asked.
-    pub(crate) fn asked(&self) -> io::Result<bool> {
+    ///
+    /// # Errors
+    /// When signals cannot be read.
+    pub fn asked(&self) -> io::Result<bool> {
         let mut asked = false;
         while let Some((signal, _)) = self.next()? {
             asked |= signal != Signal::SIGCHLD;
@@ -191,7 +203,7 @@ impl Drop for Signals {
 
 /// The status that a shell gives for a command that ended so: its own, or 128
 /// and the signal's number.
-pub(crate) fn exit_code(status: ExitStatus) -> u8 {
+pub fn exit_code(status: ExitStatus) -> u8 {
     let code = status.code().or(status.signal().map(|s| 128 + s));
     code.and_then(|c| u8::try_from(c).ok()).unwrap_or(u8::MAX)
 }

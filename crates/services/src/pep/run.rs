@@ -32,8 +32,8 @@ use super::leg::plain;
 use super::preload::Preload;
 use super::server::Server;
 use super::sockets::OsSockets;
-use crate::foreground::{CommandError, Program, Signals, exit_code};
 use crate::rights;
+use narrows_linux::foreground::{CommandError, Program, Signals, exit_code};
 
 /// The token of what ends the thread.
 const STOP: u64 = u64::MAX;

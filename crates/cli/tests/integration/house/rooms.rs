@@ -1,0 +1,108 @@
+//! Which crate may use which, and how large one may be.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+use serde_json::Value;
+
+use super::{floors, list, metadata, ours, product, sources, text};
+
+#[test]
+fn a_crate_uses_only_crates_of_lower_floors() {
+    let metadata = metadata();
+    let floors = floors();
+    let present: BTreeSet<_> = ours(&metadata).iter().map(|p| text(p, "name")).collect();
+    let listed: BTreeSet<_> = floors.keys().map(String::as_str).collect();
+    assert_eq!(
+        present, listed,
+        "the crates, and those with a floor in CONTRIBUTING.md"
+    );
+    let mut wrong = Vec::new();
+    for package in ours(&metadata) {
+        let name = text(package, "name");
+        for used in list(package, "dependencies") {
+            let other = text(used, "name");
+            if used["path"].is_null() {
+                continue;
+            }
+            // Any test may use the mutation fuzzer, and nothing else may; a crate's own
+            // tests name it again to ask for its controls of tests.
+            let wrongly = match other {
+                "narrows-fuzz" => text(used, "kind") != "dev",
+                _ if other == name => text(used, "kind") != "dev",
+                _ => floors[other] >= floors[name],
+            };
+            if wrongly {
+                wrong.push(format!("{name} uses {other}"));
+            }
+        }
+    }
+    assert_eq!(wrong, Vec::<String>::new());
+}
+
+/// Results, what judges campaigns and what draws pages link no engine, and nothing that only Linux has: a folder
+/// is read without a simulator, libbpf or netlink.
+#[test]
+fn what_reads_results_links_no_engine() {
+    const READERS: [&str; 4] = [
+        "narrows-results",
+        "narrows-campaign",
+        "narrows-report",
+        "narrows-descriptors",
+    ];
+    const ENGINES: [&str; 5] = [
+        "narrows-sim",
+        "narrows-live",
+        "narrows-kernel",
+        "narrows-linux",
+        "narrows-bpf",
+    ];
+    let metadata = metadata();
+    let mut links: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for package in ours(&metadata) {
+        let used = list(package, "dependencies").iter();
+        let linked = used.filter(|used| text(used, "kind") != "dev" && !used["path"].is_null());
+        links.insert(
+            text(package, "name"),
+            linked.map(|used| text(used, "name")).collect(),
+        );
+    }
+    for reader in READERS {
+        let mut reached = vec![reader];
+        let mut next = 0;
+        while let Some(name) = reached.get(next) {
+            for used in &links[name] {
+                if !reached.contains(used) {
+                    reached.push(used);
+                }
+            }
+            next += 1;
+        }
+        assert!(
+            reached.contains(&"narrows-scenario"),
+            "{reader} is above the plan"
+        );
+        for engine in ENGINES {
+            assert!(!reached.contains(&engine), "{reader} links {engine}");
+        }
+    }
+}
+
+/// A room is one that a newcomer can look around in: no crate has more than 8 of 100 lines of the product.
+#[test]
+fn the_largest_room_is_a_twelfth_of_the_house() {
+    let metadata = metadata();
+    let lines = |package: &&Value| -> (String, usize) {
+        let files = sources(package).into_iter();
+        let product = files.map(|file| product(&fs::read_to_string(file).expect("a source file")));
+        let count = product.map(|code| code.lines().filter(|line| !line.trim().is_empty()).count());
+        (text(package, "name").to_owned(), count.sum())
+    };
+    let rooms: BTreeMap<String, usize> = ours(&metadata).iter().map(lines).collect();
+    let all: usize = rooms.values().sum();
+    let (largest, size) = rooms.iter().max_by_key(|(_, size)| **size).expect("crates");
+    assert!(
+        size * 100 <= all * 8,
+        "{largest} has {size} of {all} lines: divide it by what it does"
+    );
+}
