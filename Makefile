@@ -24,7 +24,7 @@ demo: ## Run 16 cells of the l4s-tests campaign; table and report, about a minut
 	@target/release/narrows campaign l4s-tests/s1 --only '50Mbit/{20-20,160-10}/{dualpi2,fq_codel}/*' $(if $(OUT),--out $(OUT))
 
 test: setup ## Run all tests; each that this machine cannot run says why
-	@$(CARGO) test --workspace --locked --no-fail-fast $(FEATURES) -- --show-output
+	@$(RUST) scripts/test $(FEATURES)
 
 web: ## Build the page of `narrows web` with npm, and target/release/narrows with it
 	@scripts/setup --web
