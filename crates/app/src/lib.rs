@@ -2,8 +2,7 @@
 //!
 //! A [`Generator`] says how much an application wants to send now and when it next wants
 //! more. [`Source`] and [`Sink`] are the two ends of a flow over it, [`Prober`] and
-//! [`Responder`] those of a latency probe, [`Relay`] copies between connections: they
-//! implement [`App`](narrows_core::App), so
+//! [`Responder`] those of a latency probe: they implement [`App`](narrows_core::App), so
 //! that they run on simulated hosts and over real sockets alike. [`probe`] holds the payload
 //! of latency probes. An [`AppSpec`] is an application that a scenario names by its kind.
 //!
@@ -35,7 +34,6 @@ mod media;
 mod pmtud;
 pub mod probe;
 mod prober;
-mod relay;
 mod request;
 mod short;
 mod sizes;
@@ -51,7 +49,6 @@ pub use get::GetSpec;
 pub use kind::{Delivery, Misfit, Site, SiteEnd};
 pub use pmtud::PmtudSpec;
 pub use prober::{Prober, Responder};
-pub use relay::Relay;
 pub use request::RequestSpec;
 pub use short::ShortSpec;
 pub use spec::{Carries, DatagramSpec, Traffic, WritesSpec};

@@ -145,7 +145,6 @@ pub struct Connection {
     /// Nothing is left of the connection but its numbers: Linux's time-wait socket, in
     /// FIN-WAIT-2 already (`tcp_time_wait`).
     pub(crate) only_numbers: bool,
-    pub(crate) corked: bool,
     pub(crate) write_refused: bool,
     pub(crate) board: Scoreboard,
     pub(crate) out: Output,
@@ -256,7 +255,6 @@ impl Connection {
             closing: false,
             orphaned: false,
             only_numbers: false,
-            corked: false,
             write_refused: false,
             board: Scoreboard::default(),
             out: Output::default(),
@@ -363,13 +361,6 @@ impl Connection {
         let n = self.incoming.read_counted(max, out);
         self.after_read(n);
         n
-    }
-
-    /// Holds back segments that are not full until this is taken back
-    /// (`TCP_CORK`), or until the window-probe timer lets them go, which is
-    /// Linux's ceiling of about 200 ms.
-    pub fn cork(&mut self, on: bool) {
-        self.corked = on;
     }
 
     /// No more data will be written (half-close); what was written is still

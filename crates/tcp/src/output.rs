@@ -429,8 +429,7 @@ impl Connection {
     /// Nagle's rule as Minshall changed it: a short segment waits while an
     /// earlier short one is out.
     fn nagle_holds(&self) -> bool {
-        self.corked
-            || self.config.nagle && self.board.packets_out > 0 && self.snd.small_end > self.snd.una
+        self.config.nagle && self.board.packets_out > 0 && self.snd.small_end > self.snd.una
     }
 
     /// Whether the peer's window takes the next segment whole, with the FIN

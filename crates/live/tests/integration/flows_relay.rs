@@ -6,8 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::flows_rig::{Run, Seen, soon, with};
-use crate::relay_apps::{Account, Client, Echo};
-use narrows_app::Relay;
+use crate::relay_apps::{Account, Client, Echo, Relay};
 use narrows_core::Role;
 use narrows_engine::{Carrier, Setup, SocketPlan, TcpPlan};
 use narrows_host::Part;

@@ -6,9 +6,8 @@ use crate::rig;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
-use crate::relay_apps::{Account, Client, Echo};
+use crate::relay_apps::{Account, Client, Echo, Relay};
 use crate::rig::plan;
-use narrows_app::Relay;
 use narrows_core::NullSink;
 use narrows_host::{Options, Part, Transport};
 use narrows_sim::{RunHandle, Simulation};

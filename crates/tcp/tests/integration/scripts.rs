@@ -10,7 +10,7 @@
 //!                               off|black-hole|always [base N] [floor N] [threshold N] [interval TIME]; keep-alive TIME
 //!                               [INTERVAL [PROBES]];
 //!                               tolerance TIME: how far off `after` may be
-//! open | write N | queue N | text WORD | read | readtext WORD | cork on|off | close | release | abort
+//! open | write N | queue N | text WORD | read | readtext WORD | close | release | abort
 //! again                         the end is made anew
 //! peer N                        the next steps are about peer N (0), which has a port and an end of its
 //!                               own; packets to different peers are expected in the order of sending

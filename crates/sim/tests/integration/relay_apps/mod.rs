@@ -1,5 +1,9 @@
 //! A client and a server that a relay stands between, in either engine.
 
+mod relay;
+
+pub use relay::Relay;
+
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};

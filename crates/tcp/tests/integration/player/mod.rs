@@ -354,11 +354,6 @@ impl Player {
                 assert_eq!(out, words[1].as_bytes(), "{}", self.place);
                 self.collect();
             }
-            "cork" => {
-                let on = words[1] == "on";
-                self.end().cork(on);
-                self.collect();
-            }
             "close" => {
                 self.end().close(now);
                 self.collect();
