@@ -88,14 +88,15 @@ fn what_reads_results_links_no_engine() {
     }
 }
 
-/// A room is one that a newcomer can look around in: no crate has more than 8 of 100 lines of the product.
+/// A room is one that a newcomer can look around in: no crate has more than 8 of 100 lines of Rust
+/// that are no tests.
 #[test]
 fn the_largest_room_is_a_twelfth_of_the_house() {
     let metadata = metadata();
     let lines = |package: &&Value| -> (String, usize) {
         let files = sources(package).into_iter();
         let product = files.map(|file| product(&fs::read_to_string(file).expect("a source file")));
-        let count = product.map(|code| code.lines().filter(|line| !line.trim().is_empty()).count());
+        let count = product.map(|code| code.lines().count());
         (text(package, "name").to_owned(), count.sum())
     };
     let rooms: BTreeMap<String, usize> = ours(&metadata).iter().map(lines).collect();
