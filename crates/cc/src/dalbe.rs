@@ -251,21 +251,18 @@ impl DalbeLaw {
         };
         // A goal has the range of Q2.30.
         let goal = goal.min(MOST_GOAL);
-        let limited = if goal - w > self.rise * goal {
-            w + self.rise * goal
-        } else {
-            goal
-        };
-        let next = limited.clamp(LEAST_W, 1.0);
+        let next = goal.min(w + self.rise * goal).clamp(LEAST_W, 1.0);
         if self.mbc {
-            let held = (goal > next) == (relative > 0.0);
+            // The sign of 0 does not matter: of no error, and of nothing cut off, nothing follows.
+            let short = relative.is_sign_positive();
+            let held = (goal - next).is_sign_positive() == short;
             let cut = (goal - next).abs() / goal.max(next);
             let left = if held {
                 (1.0 - CUT * cut).max(0.0)
             } else {
                 1.0
             };
-            let learns = if relative < 0.0 { exact.learns } else { 1.0 };
+            let learns = if short { 1.0 } else { exact.learns };
             let bias = exact.bias * (1.0 + DAMPING * learns * left * relative);
             exact.bias = bias.clamp(BIAS.0, BIAS.1);
         } else if !self.reproduction && self.gains[1] > 0.0 {

@@ -5,6 +5,7 @@
 mod actuation;
 mod law;
 mod others;
+mod reference;
 
 use narrows_cc::{CaState, ControlSpec, Controller, DalbeInterval, DalbeLaw, Facts, Flags};
 
