@@ -127,7 +127,8 @@ pub struct ControlParameter {
     pub allowed: String,
     /// Of a choice, the words.
     pub choices: Vec<&'static str>,
-    /// What holds where it is not named, as words spell it.
+    /// What holds where it is not named, as words spell it; empty where they cannot, as of
+    /// a flag that is not set.
     pub default: String,
     /// What it is.
     pub about: &'static str,
@@ -144,8 +145,7 @@ impl ControlSpec {
                     let word = parameter.choices().nth(value as usize);
                     ("choice", word.unwrap_or_default().to_owned())
                 }
-                Kind::Flag if value == parameter.most => ("flag", "on".to_owned()),
-                Kind::Flag => ("flag", "off".to_owned()),
+                Kind::Flag => ("flag", "on".to_owned()),
                 Kind::Time => ("time", micros(value).to_string()),
                 Kind::Bytes => ("size", value.to_string()),
                 Kind::Number => ("number", value.to_string()),

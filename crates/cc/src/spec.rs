@@ -365,4 +365,28 @@ mod tests {
             assert_eq!(ControlSpec::parse(words).unwrap().needs(), Needs::default());
         }
     }
+
+    #[test]
+    fn prague_since_2022_is_made_for_hosts_with_fq() {
+        for (words, wants) in [
+            ("prague variant 2020", false),
+            ("prague variant 2022", true),
+            ("prague variant 2024", true),
+            ("bbr", false),
+            ("cubic", false),
+            ("dctcp", false),
+        ] {
+            let spec = ControlSpec::parse(words).unwrap();
+            assert_eq!(spec.wants_fq(), wants, "{words}");
+        }
+    }
+
+    #[test]
+    fn specs_of_different_algorithms_differ_even_where_their_parameters_are_the_same() {
+        let of = |name: &str| ControlSpec::parse(name).unwrap();
+        let (reno, westwood) = (of("reno"), of("westwood"));
+        assert_eq!(reno.parameter_block(), westwood.parameter_block());
+        assert_ne!(reno, westwood);
+        assert_eq!(reno, of("reno"));
+    }
 }
