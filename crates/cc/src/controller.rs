@@ -285,3 +285,136 @@ impl Controller {
         self.instance.max_tso_segs()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    fn controller(words: &str) -> Controller {
+        Controller::new(&ControlSpec::parse(words).unwrap())
+    }
+
+    fn window(cwnd: u32) -> Facts {
+        Facts {
+            cwnd,
+            mss: 1250,
+            ..Facts::default()
+        }
+    }
+
+    /// Notes each call and the window, and answers 7 segments to `ssthresh`.
+    #[derive(Clone, Default)]
+    struct Notes(Arc<Mutex<Vec<(Call, u32)>>>);
+
+    impl Notes {
+        fn taken(&self) -> Vec<(Call, u32)> {
+            std::mem::take(&mut *self.0.lock().unwrap())
+        }
+    }
+
+    impl Observer for Notes {
+        fn called(&mut self, call: Call, facts: &Facts, answer: &mut Answer) {
+            self.0.lock().unwrap().push((call, facts.cwnd));
+            if call == Call::Ssthresh {
+                answer.returned = 7;
+            }
+        }
+    }
+
+    #[test]
+    fn an_observer_sees_each_call_and_may_answer_in_place_of_the_control() {
+        let notes = Notes::default();
+        let mut cc = controller("reno");
+        cc.init(&window(10));
+        cc.observe(Box::new(notes.clone()));
+        assert_eq!(notes.taken(), [], "the call before it");
+        cc.cong_avoid(&window(20), 3);
+        assert_eq!(cc.ssthresh(&window(40)), 7);
+        assert_eq!(
+            notes.taken(),
+            [(Call::CongAvoid(3), 20), (Call::Ssthresh, 40)]
+        );
+        let mut unobserved = cc.clone();
+        assert_eq!(unobserved.ssthresh(&window(40)), 20);
+        assert_eq!(notes.taken(), [], "a clone has no observer");
+    }
+
+    #[test]
+    fn the_observer_stays_with_a_connection_that_becomes_reno() {
+        let notes = Notes::default();
+        let mut cc = controller("prague");
+        cc.observe(Box::new(notes.clone()));
+        cc.ecn_refused();
+        assert_eq!(cc.name(), "reno");
+        cc.init(&window(10));
+        assert_eq!(notes.taken(), [(Call::Init, 10)]);
+    }
+
+    /// `in_ack_event` of Linux's tcp_dctcp.c and tcp_westwood.c; the others that are in
+    /// Linux leave it out. An observer is to see each call.
+    #[test]
+    fn only_an_observer_and_controls_with_that_hook_see_acks_before_they_are_processed() {
+        for (words, sees) in [
+            ("reno", false),
+            ("cubic", false),
+            ("vegas", false),
+            ("prague", false),
+            ("bbr", false),
+            ("dctcp", true),
+            ("westwood", true),
+            ("relentless", true),
+            ("dalbe over vegas", false),
+            ("dalbe over dctcp", true),
+        ] {
+            let mut cc = controller(words);
+            assert_eq!(cc.sees_acks(), sees, "{words}");
+            cc.observe(Box::new(Notes::default()));
+            assert!(cc.sees_acks(), "{words}");
+        }
+    }
+
+    #[test]
+    fn a_report_has_a_place_for_every_field_and_telemetry_those_with_a_value() {
+        let mut cc = controller("roomy period 100ms");
+        let mut facts = window(10);
+        cc.init(&facts);
+        assert_eq!(cc.report(), [Some(0), None], "no rate before a period");
+        let names = |cc: &Controller| Vec::from_iter(cc.telemetry().map(|(f, _)| f.name));
+        assert_eq!(names(&cc), ["periods"]);
+        facts.delivered = 10;
+        facts.now_ns = 100_000_000;
+        cc.timer(&facts);
+        // 10 segments of 1250 bytes in 100 ms, in kbit/s.
+        assert_eq!(cc.report(), [Some(1), Some(1000)]);
+        assert_eq!(names(&cc), ["periods", "noted"]);
+        assert_eq!(controller("reno").report(), []);
+    }
+
+    #[test]
+    fn the_same_hook_may_have_another_argument() {
+        for (a, b, same) in [
+            (Call::CongAvoid(1), Call::CongAvoid(2), true),
+            (
+                Call::SetState(CaState::Open),
+                Call::SetState(CaState::Cwr),
+                true,
+            ),
+            (Call::Timer, Call::Timer, true),
+            (Call::Init, Call::Release, false),
+            (Call::CongControl, Call::CongAvoid(0), false),
+        ] {
+            assert_eq!(a.same_hook(&b), same, "{a:?} and {b:?}");
+        }
+    }
+
+    #[test]
+    fn for_debugging_it_is_its_words_and_whether_it_runs() {
+        let mut cc = controller("cubic beta 700");
+        cc.init(&window(10));
+        let text = r#"Controller { spec: "cubic beta 700", started: true, .. }"#;
+        assert_eq!(format!("{cc:?}"), text);
+        assert_eq!(format!("{:?}", cc.spec()), "ControlSpec(cubic beta 700)");
+    }
+}
