@@ -48,6 +48,7 @@ pub enum Call {
     Timer,
 }
 
+#[cfg(feature = "testkit")]
 impl Call {
     /// Whether both are the same hook, with whatever argument.
     pub fn same_hook(&self, other: &Self) -> bool {
@@ -73,8 +74,9 @@ impl From<Decision> for Answer {
     }
 }
 
-/// Sees every call of a connection's congestion control: to record it, or to answer
+/// For tests: sees every call of a connection's congestion control, to record it or to answer
 /// in its place.
+#[cfg(feature = "testkit")]
 pub trait Observer: Send {
     /// `call` was made with `facts`; what is left in `answer` is what the stack gets.
     fn called(&mut self, call: Call, facts: &Facts, answer: &mut Answer);
@@ -87,14 +89,16 @@ pub struct Controller {
     needs: Needs,
     /// Whether the connection is established and not released.
     started: bool,
+    #[cfg(feature = "testkit")]
     observer: Option<Box<dyn Observer>>,
 }
 
-/// The clone has no observer.
+/// The clone has no observer of tests.
 impl Clone for Controller {
     fn clone(&self) -> Self {
         Self {
             instance: self.instance.clone(),
+            #[cfg(feature = "testkit")]
             observer: None,
             ..*self
         }
@@ -117,6 +121,7 @@ impl Controller {
             instance: Instance::new(spec.params.clone()),
             needs: spec.needs(),
             started: false,
+            #[cfg(feature = "testkit")]
             observer: None,
         }
     }
@@ -148,6 +153,7 @@ impl Controller {
     }
 
     /// Has `observer` see every call from now on.
+    #[cfg(feature = "testkit")]
     pub fn observe(&mut self, observer: Box<dyn Observer>) {
         self.observer = Some(observer);
     }
@@ -158,9 +164,9 @@ impl Controller {
     /// nothing changes.
     pub fn ecn_refused(&mut self) {
         if self.needs.ecn {
-            let observer = self.observer.take();
             *self = Self {
-                observer,
+                #[cfg(feature = "testkit")]
+                observer: self.observer.take(),
                 ..Self::new(&ControlSpec::reno())
             };
         }
@@ -188,7 +194,15 @@ impl Controller {
             Call::Release => self.started = false,
             _ => {}
         }
-        let mut answer = self.instance.call(call, facts);
+        let answer = self.instance.call(call, facts);
+        #[cfg(feature = "testkit")]
+        let answer = self.observed(call, facts, answer);
+        answer
+    }
+
+    /// What the stack gets in place of `answer`.
+    #[cfg(feature = "testkit")]
+    fn observed(&mut self, call: Call, facts: &Facts, mut answer: Answer) -> Answer {
         if let Some(observer) = &mut self.observer {
             observer.called(call, facts, &mut answer);
         }
@@ -230,7 +244,11 @@ impl Controller {
     /// does nothing.
     #[inline]
     pub fn sees_acks(&self) -> bool {
-        self.observer.is_some() || self.instance.sees_acks()
+        #[cfg(feature = "testkit")]
+        if self.observer.is_some() {
+            return true;
+        }
+        self.instance.sees_acks()
     }
 
     /// An ACK arrived, before it is processed.

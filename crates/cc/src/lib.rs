@@ -26,7 +26,9 @@ mod options;
 mod reference;
 mod spec;
 
-pub use controller::{Answer, Call, ControlMode, Controller, Observer};
+#[cfg(feature = "testkit")]
+pub use controller::Observer;
+pub use controller::{Answer, Call, ControlMode, Controller};
 pub use dalbe::{DalbeInterval, DalbeLaw};
 pub use facts::{CaState, CwndEvent, Decision, Facts, Flags, Pacing};
 pub use options::{ControlParameter, OptionError};
