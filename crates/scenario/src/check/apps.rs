@@ -2,6 +2,7 @@
 
 use narrows_app::{APP_KINDS, AppSpec, Carries};
 use narrows_path::routes::Routes;
+use narrows_units::Parameter;
 
 use super::transport::{Between, TransportKeys};
 use super::{Check, Names};
@@ -109,12 +110,8 @@ impl Check<'_> {
             spec.set(key, &words)
                 .map_err(|error| places.refused_words(value, error))?;
         }
-        let given = |name: &str| table.parameters.iter().any(|(key, _)| key == name);
-        let missing = declared.parameters.iter().find(|p| {
-            let name = p.names().next().unwrap_or_default();
-            p.default.is_empty() && !given(name)
-        });
-        if let Some(p) = missing {
+        let given: Vec<_> = table.parameters.iter().map(|(key, _)| &**key).collect();
+        if let Some(p) = missing(declared.parameters, &given) {
             let name = p.names().next().unwrap_or_default();
             return Err(places.missing(table, name, p.allowed));
         }
@@ -165,5 +162,41 @@ impl Check<'_> {
             return refuse(self.places.refuse(given, allowed));
         }
         Ok(Transport::Datagrams)
+    }
+}
+
+/// The first of `parameters` that has no default and is not among the keys `given`.
+fn missing<'p>(parameters: &'p [Parameter], given: &[&str]) -> Option<&'p Parameter> {
+    parameters
+        .iter()
+        .find(|p| p.default.is_empty() && !p.names().any(|name| given.contains(&name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use narrows_units::{Parameter, ParameterKind};
+
+    use super::missing;
+
+    #[test]
+    fn a_parameter_without_a_default_has_to_be_given() {
+        let parameter = |usage, default| {
+            let kind = ParameterKind::Number("");
+            Parameter::new(usage, kind, "a number", default, "A number")
+        };
+        let parameters = [
+            parameter("pages NUMBER", "1"),
+            parameter("bytes NUMBER", ""),
+            parameter("rate NUMBER", ""),
+        ];
+        for (given, first) in [
+            (&[][..], Some("bytes")),
+            (&["pages", "rate"], Some("bytes")),
+            (&["bytes"], Some("rate")),
+            (&["rate", "bytes"], None),
+        ] {
+            let found = missing(&parameters, given).and_then(|p| p.names().next());
+            assert_eq!(found, first, "{given:?}");
+        }
     }
 }
