@@ -101,6 +101,13 @@ fn the_keys_of_a_mix_are_those_of_its_flows_and_applications() {
 }
 
 #[test]
+fn the_least_bandwidth_of_a_mix_is_a_byte_a_second() {
+    // A flow file has no bandwidth to be sized by, so that something is left to run.
+    let plan = plan("file = \"flow.yaml\"\nbandwidth = \"8bit\"");
+    assert_eq!(plan.mixes[0].apps, [0]);
+}
+
+#[test]
 fn a_flow_file_is_a_mix_of_its_own() {
     let plan = plan("file = \"flow.yaml\"\ntransport = \"quic\"");
     let spec = plan.apps[0].spec.to_string();
@@ -153,7 +160,7 @@ fn a_wrong_mix_is_refused_at_its_file() {
         ("", "file"),
         ("file = \"mix.yaml\"\noffsets = \"even\"", "spread"),
         ("file = \"mix.yaml\"\nports = 3", "ports"),
-        ("file = \"mix.yaml\"\nbandwidth = \"2bit\"", "8bit"),
+        ("file = \"mix.yaml\"\nbandwidth = \"7bit\"", "8bit"),
         ("file = \"mix.yaml\"\ncc = \"cubik\"", "cubic"),
     ] {
         let error = check(keys).expect_err(keys);

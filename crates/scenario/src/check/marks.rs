@@ -189,6 +189,18 @@ mod tests {
     }
 
     #[test]
+    fn a_mark_without_flows_needs_one_over_tcp() {
+        let (links, _) = BASE.split_once("[[flow]]").expect("a flow");
+        let (_, datagrams) = BASE.rsplit_once("[[flow]]").expect("a flow");
+        let text = format!("{links}[[flow]]{datagrams}[[mark]]\nname = \"m\"\nsignals = \"d\"\n");
+        let draft = Draft::read("x.toml", text.as_bytes()).expect("TOML");
+        let refusal = draft.check().expect_err("datagrams carry no signals");
+        assert_eq!(refusal.key(), "mark/m/flows");
+        let line = refusal.to_line();
+        assert!(line.contains("a [[flow]] over TCP"), "{line}");
+    }
+
+    #[test]
     fn a_flow_may_say_its_own_mark_and_its_two_ends_may_differ() {
         let text = BASE.replacen("cc = \"cubic\"", "cc = \"cubic\"\nmark = \"s\"", 1);
         let draft = Draft::read("x.toml", text.as_bytes()).expect("TOML");

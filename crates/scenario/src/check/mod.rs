@@ -10,6 +10,8 @@ mod mixes;
 pub(crate) mod model;
 mod observers;
 mod proxies;
+#[cfg(test)]
+mod tests;
 mod transport;
 mod tunnels;
 pub(crate) mod watch;

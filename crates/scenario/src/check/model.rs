@@ -364,3 +364,101 @@ fn option_of(
 fn above_zero(words: &mut Words<'_>) -> Result<u32, WordError> {
     words.checked_value("a whole number above zero", |number| *number > 0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Draft, Refusal};
+
+    /// The host model of the flow of a scenario with these lines in `[host_model]`, and these
+    /// keys in the flow.
+    fn check(lines: &str, keys: &str) -> Result<HostModel, Refusal> {
+        let text = format!(
+            "version = 1\nname = \"x\"\nduration = \"9s\"\n[host_model]\n{lines}\n\
+             [[link]]\nname = \"l\"\nends = [\"a\", \"b\"]\n\
+             [[flow]]\nname = \"f\"\nfrom = \"a\"\nto = \"b\"\ncc = \"cubic\"\n{keys}\n"
+        );
+        let plan = Draft::read("x.toml", text.as_bytes())?.check()?;
+        Ok(plan.flows[0].transport.tcp().expect("TCP").host)
+    }
+
+    fn model(lines: &str, keys: &str) -> HostModel {
+        check(lines, keys).unwrap_or_else(|e| panic!("{}", e.to_line()))
+    }
+
+    #[test]
+    fn the_words_of_a_switch_mean_what_they_are_called() {
+        let usual = HostModel::default();
+        let pacing = |pacing| HostModel { pacing, ..usual };
+        let tuning = |receive_tuning| HostModel {
+            receive_tuning,
+            ..usual
+        };
+        let probing = |mtu_probing| HostModel {
+            mtu_probing,
+            ..usual
+        };
+        let when = |when| MtuProbing {
+            when,
+            ..MtuProbing::default()
+        };
+        for (key, words, model_of_them) in [
+            ("pacing", "as-algorithm", pacing(PacingUse::AsAlgorithm)),
+            ("pacing", "internal", pacing(PacingUse::Internal)),
+            ("pacing", "fq", pacing(PacingUse::Fq)),
+            ("pacing", "always", pacing(PacingUse::Always)),
+            ("pacing", " never ", pacing(PacingUse::Never)),
+            ("receive_tuning", "v6.15", tuning(ReceiveTuning::V6_15)),
+            ("receive_tuning", "v6.18", tuning(ReceiveTuning::V6_18)),
+            ("mtu_probing", "off", probing(when(MtuProbingUse::Off))),
+            (
+                "mtu_probing",
+                "black-hole",
+                probing(when(MtuProbingUse::BlackHole)),
+            ),
+            (
+                "mtu_probing",
+                "always base_mss 512 floor 100 interval 30s threshold 16",
+                probing(MtuProbing {
+                    when: MtuProbingUse::Always,
+                    base_mss: 512,
+                    floor: 100,
+                    interval: Duration::from_secs(30),
+                    threshold: 16,
+                }),
+            ),
+        ] {
+            let found = model(&format!("{key} = \"{words}\""), "");
+            assert_eq!(found, model_of_them, "{key} = {words}");
+        }
+        for (key, words) in [
+            ("pacing", "sometimes"),
+            ("receive_tuning", "v6.16"),
+            ("mtu_probing", "on"),
+            ("mtu_probing", "off floor 100"),
+            ("mtu_probing", "always ceiling 100"),
+            ("mtu_probing", "always floor 47"),
+            ("mtu_probing", "always threshold 0"),
+        ] {
+            let refusal = check(&format!("{key} = \"{words}\""), "").expect_err(words);
+            assert_eq!(refusal.key(), format!("host_model/{key}"));
+        }
+    }
+
+    #[test]
+    fn the_switches_of_a_flow_lie_over_those_of_the_scenario() {
+        let keys = "host_model = { pacing = \"fq\" }";
+        let both = model("tick = \"1ms\"\npacing = \"never\"", keys);
+        let over = HostModel {
+            tick: Duration::from_millis(1),
+            pacing: PacingUse::Fq,
+            ..HostModel::default()
+        };
+        assert_eq!(both, over);
+        let alone = HostModel {
+            pacing: PacingUse::Fq,
+            ..HostModel::default()
+        };
+        assert_eq!(model("", keys), alone);
+    }
+}

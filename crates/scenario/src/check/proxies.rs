@@ -268,3 +268,123 @@ impl Check<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use narrows_core::WRITE_AHEAD;
+    use narrows_pep::Limits;
+
+    use super::LEAST_WINDOW;
+    use crate::{Draft, LegPlan, Plan, Refusal};
+
+    /// Proxies `pep` and `other` with these keys between hosts 20 ms and 50 ms of round trip
+    /// away, and these flows of theirs.
+    fn text(pep: &str, other: &str, flows: &[&str]) -> String {
+        let mut text = format!(
+            "version = 1\nname = \"x\"\nduration = \"60s\"\n\
+             [[link]]\nname = \"near\"\nends = [\"client\", \"tower\"]\n\
+             up = [\"netem delay 10ms\"]\ndown = [\"netem delay 10ms\"]\n\
+             [[link]]\nname = \"far\"\nends = [\"tower\", \"server\"]\n\
+             up = [\"netem delay 20ms\"]\ndown = [\"netem delay 30ms\"]\n\
+             [[link]]\nname = \"close\"\nends = [\"tower\", \"neighbour\"]\n\
+             [[link]]\nname = \"other\"\nends = [\"tower\", \"nobody\"]\nup = [\"rate 1Mbit\"]\n\
+             [[proxy]]\nname = \"pep\"\nhost = \"tower\"\n{pep}\n\
+             [[proxy]]\nname = \"other\"\nhost = \"tower\"\n{other}\n"
+        );
+        for (number, keys) in flows.iter().enumerate() {
+            text += &format!("[[flow]]\nname = \"f{number}\"\ncc = \"cubic\"\n{keys}\n");
+        }
+        text
+    }
+
+    fn read(text: &str) -> Result<Plan, Refusal> {
+        Draft::read("x.toml", text.as_bytes())?.check()
+    }
+
+    fn check(pep: &str, other: &str, flows: &[&str]) -> Result<Plan, Refusal> {
+        read(&text(pep, other, flows))
+    }
+
+    fn plan(pep: &str, other: &str, flows: &[&str]) -> Plan {
+        check(pep, other, flows).unwrap_or_else(|e| panic!("{}", e.to_line()))
+    }
+
+    /// Window and unsent bytes of a leg.
+    fn sizes(leg: &LegPlan) -> (Option<u64>, Option<u64>) {
+        (leg.window, leg.unsent)
+    }
+
+    const ACROSS: &str = "from = \"client\"\nto = \"server\"\nvia = \"pep\"";
+    const BACK: &str = "from = \"server\"\nto = \"client\"\nvia = \"pep\"";
+    const OPENED: &str = "from = \"server\"\nto = \"client\"\nopens = \"client\"\nvia = \"pep\"";
+    const CLOSE: &str = "from = \"client\"\nto = \"neighbour\"\nvia = \"other\"";
+
+    /// 200000 bytes in 20 ms, 500000 in 50 ms.
+    const CAPACITY: &str = "capacity = \"80Mbit\"";
+
+    #[test]
+    fn a_leg_takes_what_is_in_flight_at_the_capacity_and_as_much_that_stands() {
+        let of_20_ms = (Some(400_000), Some(WRITE_AHEAD));
+        let of_50_ms = (Some(1_000_000), Some(500_000));
+        // The near leg is that of the end which opens; the longest of several flows counts.
+        for (flows, near, far) in [
+            (&[ACROSS, CLOSE][..], of_20_ms, of_50_ms),
+            (&[BACK, CLOSE], of_50_ms, of_20_ms),
+            (&[OPENED, CLOSE], of_20_ms, of_50_ms),
+            (&[ACROSS, BACK, CLOSE], of_50_ms, of_50_ms),
+        ] {
+            let plan = plan(CAPACITY, CAPACITY, flows);
+            let [pep, other] = &plan.proxies[..] else {
+                panic!("two proxies");
+            };
+            assert_eq!(
+                (sizes(&pep.near), sizes(&pep.far)),
+                (near, far),
+                "{flows:?}"
+            );
+            assert_eq!(pep.backlog, 500_000);
+            // A leg without delay has the least window, and a flow of another proxy is none of it.
+            let least = (Some(LEAST_WINDOW), Some(WRITE_AHEAD));
+            assert_eq!((sizes(&other.near), sizes(&other.far)), (of_20_ms, least));
+            assert_eq!(other.backlog, WRITE_AHEAD);
+        }
+    }
+
+    #[test]
+    fn what_a_proxy_with_a_capacity_says_itself_is_not_reckoned() {
+        let said = "near_window = 5840\nnear_unsent = 3\nfar_unsent = \"4b\"\nbacklog = \"7b\"";
+        let plan = plan(&format!("{CAPACITY}\n{said}"), said, &[ACROSS]);
+        let [pep, other] = &plan.proxies[..] else {
+            panic!("two proxies");
+        };
+        assert_eq!(sizes(&pep.near), (Some(LEAST_WINDOW), Some(3)));
+        assert_eq!(sizes(&pep.far), (Some(1_000_000), Some(4)));
+        assert_eq!((pep.backlog, other.backlog), (7, 7));
+        assert_eq!(sizes(&other.far), (None, Some(4)));
+        assert_eq!(other.budget, Limits::default().budget);
+    }
+
+    #[test]
+    fn a_window_is_four_segments_at_least() {
+        for key in ["near_window", "far_window"] {
+            assert!(check(&format!("{key} = 5840"), "", &[ACROSS]).is_ok());
+            let refusal = check(&format!("{key} = 5839"), "", &[ACROSS]).expect_err(key);
+            assert_eq!(refusal.key(), format!("proxy/pep/{key}"));
+        }
+    }
+
+    #[test]
+    fn a_leg_is_given_the_rate_of_the_element_that_it_names() {
+        let hint = |side: &str| {
+            let keys = format!("{side}_cc = \"quickstart\"\n{side}_hint = \"link/other/up/rate\"");
+            let proxy = plan(&keys, "", &[ACROSS]).proxies[0].clone();
+            (proxy.near.hint, proxy.far.hint)
+        };
+        let rate = Some("link/other/up/rate".to_owned());
+        assert_eq!(hint("near"), (rate.clone(), None));
+        assert_eq!(hint("far"), (None, rate));
+        let none = "near_hint = \"none\"\nfar_hint = \"none\"";
+        let proxy = &plan(none, "", &[ACROSS]).proxies[0];
+        assert_eq!((&proxy.near.hint, &proxy.far.hint), (&None, &None));
+    }
+}

@@ -286,7 +286,7 @@ impl crate::document::Grammar for SpinUse {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Draft, Refusal};
+    use crate::{Draft, Refusal, SpinUse};
 
     const LINK: &str = "version = 1\nname = \"x\"\nduration = \"9s\"\n\
         [[link]]\nname = \"l\"\nends = [\"a\", \"b\"]\nmtu = 1300\n\
@@ -294,6 +294,53 @@ mod tests {
 
     fn check(flow: &str) -> Result<crate::Plan, Refusal> {
         Draft::read("x.toml", format!("{LINK}{flow}").as_bytes()).and_then(|d| d.check())
+    }
+
+    #[test]
+    fn a_spin_bit_is_a_word_or_a_flag() {
+        for (value, spin) in [
+            ("\"seed\"", SpinUse::Seed),
+            ("\"on\"", SpinUse::On),
+            ("true", SpinUse::On),
+            ("\"greased\"", SpinUse::Greased),
+            ("false", SpinUse::Greased),
+        ] {
+            let plan = check(&format!("cc = \"quic:cubic\"\nspin = {value}\n")).expect(value);
+            let quic = plan.flows[0].transport.quic().expect("QUIC");
+            assert_eq!(quic.spin, spin, "{value}");
+        }
+    }
+
+    #[test]
+    fn datagrams_of_a_constant_rate_need_no_transport_and_what_else_is_written_is_checked() {
+        let cbr = "traffic = \"cbr rate 1Mbit\"\n";
+        for (keys, key, help) in [
+            (
+                "transport = \"quic-model\"",
+                "flow/f/traffic",
+                "a word of `transport`: `rate 20Mbit`",
+            ),
+            (
+                "transport = \"quic\"",
+                "flow/f/traffic",
+                "leave `transport` out",
+            ),
+            ("ecn = \"acecn\"", "flow/f/ecn", "accecn"),
+            ("spin = \"of\"", "flow/f/spin", "`greased`"),
+            (
+                "host_model = { pacing = \"sometimes\" }",
+                "flow/f/host_model/pacing",
+                "`never`",
+            ),
+        ] {
+            let refusal = check(&format!("{cbr}{keys}\n")).expect_err(keys);
+            let line = refusal.to_line();
+            assert_eq!(refusal.key(), key, "{line}");
+            assert!(line.contains(help), "{keys}: {line}");
+        }
+        let of_no_use = "ecn = true\nspin = \"on\"\nhost_model = { pacing = \"never\" }\n";
+        let plan = check(&format!("{cbr}{of_no_use}")).expect("a plan");
+        assert_eq!(plan.flows[0].transport, crate::Transport::Datagrams);
     }
 
     #[test]
