@@ -257,7 +257,8 @@ impl Check<'_> {
             let proxy = &mut self.plan.proxies[index];
             let standing = [near, far].map(|trip| standing_backlog(capacity, trip));
             for (leg, trip) in [(&mut proxy.near, near), (&mut proxy.far, far)] {
-                let window = in_flight(capacity, trip) + standing_backlog(capacity, trip);
+                let standing = standing_backlog(capacity, trip);
+                let window = in_flight(capacity, trip).saturating_add(standing);
                 leg.window.get_or_insert(window.max(LEAST_WINDOW));
                 let unsent = in_flight(capacity, trip).max(WRITE_AHEAD);
                 leg.unsent.get_or_insert(unsent);
@@ -348,6 +349,21 @@ mod tests {
             assert_eq!((sizes(&other.near), sizes(&other.far)), (of_20_ms, least));
             assert_eq!(other.backlog, WRITE_AHEAD);
         }
+    }
+
+    #[test]
+    fn a_leg_that_holds_more_than_can_be_counted_has_the_largest_window() {
+        let text = text("capacity = \"18446744Tbit\"", "", &[ACROSS]);
+        // More than 2^64 bytes are in flight.
+        let plan = read(&text.replacen("delay 20ms", "delay 20s", 1)).expect("a plan");
+        let proxy = &plan.proxies[0];
+        assert_eq!(proxy.far.window, Some(u64::MAX));
+        assert_eq!(
+            (proxy.far.unsent, proxy.backlog),
+            (Some(u64::MAX), u64::MAX)
+        );
+        let again = read(&plan.to_toml()).unwrap_or_else(|e| panic!("{}", e.to_line()));
+        assert_eq!(again, plan);
     }
 
     #[test]
