@@ -240,10 +240,8 @@ impl Packet<'_> {
     pub(crate) fn store(&mut self, end: usize) {
         let missing = end.saturating_sub(self.bytes.len());
         let missing = missing.min(*self.zero_tail as usize);
-        if missing > 0 {
-            self.bytes.resize(self.bytes.len() + missing, 0);
-            *self.zero_tail -= missing as u32;
-        }
+        self.bytes.resize(self.bytes.len() + missing, 0);
+        *self.zero_tail -= missing as u32;
     }
 
     /// Stores its headers, all that changes but payloads and quotations.
@@ -259,9 +257,8 @@ impl Packet<'_> {
     /// Changes words of the headers that are there.
     pub(crate) fn set(&mut self, sets: &[ProgramSet]) {
         // What QUIC has in clear is payload.
-        if *self.zero_tail > 0 && self.reading.has(Layer::UdpData) {
-            let end = (self.reading.header_len + 10).min(self.reading.len);
-            self.store(end as usize);
+        if self.reading.has(Layer::UdpData) {
+            self.store(self.reading.header_len as usize + 10);
         }
         let mut skb = self.skb();
         let count = sets.len() as u32;
@@ -273,7 +270,8 @@ impl Packet<'_> {
     /// Puts `new` at the beginning of the payload of `layer`, as far as there is payload.
     pub(crate) fn set_payload(&mut self, layer: Layer, new: &[u8]) {
         let end = self.reading.payload(layer) + new.len();
-        self.store(end.min(self.reading.len as usize));
+        // Words of two bytes are written.
+        self.store(end.min(self.reading.len as usize).next_multiple_of(2));
         let mut skb = self.skb();
         let (layer, len) = (layer_bit(layer).into(), new.len() as u32);
         // SAFETY: as in `read`; of `new` C reads `len` bytes.
@@ -299,14 +297,9 @@ impl Packet<'_> {
             // SAFETY: C reads `count` changes, and what it writes has its layout.
             unchanged |= unsafe { nw_mmb_native_change_options(self.reading, first, count) };
         }
-        let stored = self.bytes.len();
-        self.bytes.resize(stored + OPTIONS, 0);
-        let mut skb = Skb {
-            stored: stored as u32,
-            len: stored as u32 + *self.zero_tail,
-            room: (stored + OPTIONS) as u32,
-            ..self.skb()
-        };
+        let mut skb = self.skb();
+        self.bytes.extend([0; OPTIONS]);
+        (skb.bytes, skb.room) = (self.bytes.as_mut_ptr(), self.bytes.len() as u32);
         // SAFETY: as in `read`; the packet has `room` bytes.
         unchanged |= unsafe { nw_mmb_native_put_options(&mut skb, self.reading) };
         self.bytes.truncate(skb.stored as usize);

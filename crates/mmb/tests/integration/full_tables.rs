@@ -8,7 +8,8 @@ use narrows_wire::{Icmp, Ip, IpFields, TcpFlags, ip};
 
 const SERVER: &str = "192.0.2.9:80";
 
-fn boxed(rules: &str, most_connections: usize) -> Middlebox {
+/// A box with these rules, and addresses of its own.
+pub fn boxed(rules: &str, most_connections: usize) -> Middlebox {
     let settings = Settings {
         own: ["203.0.113.1", "2001:db8:1::1"].map(|a| a.parse().unwrap()),
         most_connections,

@@ -11,3 +11,4 @@ mod naive;
 mod oracle;
 mod packets;
 mod rules;
+mod stored;
