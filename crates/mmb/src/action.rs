@@ -98,7 +98,7 @@ fn mapping(field: Field, value: Option<u128>) -> Option<ProgramMapping> {
 fn moves_flows(layer: Layer, at: u16) -> bool {
     match layer {
         Layer::Ip4 => (72..80).contains(&at) || at >= 96,
-        Layer::Ip6 => at >= 64,
+        Layer::Ip6 => (48..56).contains(&at) || at >= 64,
         Layer::Tcp | Layer::Udp => at < 32,
         _ => false,
     }
@@ -245,15 +245,18 @@ impl Action {
 mod tests {
     use super::*;
 
-    #[test]
-    fn what_is_stripped_is_a_set_of_kinds_that_stay() {
+    fn action(line: &str) -> Action {
         let names = Names {
             own: [0; 2],
             interfaces: ["inside", "outside"],
         };
+        Action::of(&Rule::parse(line).unwrap(), &names).unwrap()
+    }
+
+    #[test]
+    fn what_is_stripped_is_a_set_of_kinds_that_stay() {
         let stays = |line: &str, kind: u8| {
-            let rule = Rule::parse(line).unwrap();
-            let action = Action::of(&rule, &names).unwrap();
+            let action = action(line);
             assert_eq!(action.options.len(), 1, "{line}");
             let option = action.options[0];
             assert_eq!(option.what, ProgramOptionWhat::Keep as u8);
@@ -277,5 +280,61 @@ mod tests {
         assert_eq!(words(Layer::Ip6, 64, 128, 1).len(), 8);
         let spin = words(Layer::UdpData, 2, 1, 0);
         assert_eq!((spin[0].at, spin[0].keep), (8, [0xdf, 0xff]));
+    }
+
+    #[test]
+    fn addresses_ports_and_protocols_are_what_moves_a_flow() {
+        const NAME_A_FLOW: [&str; 10] = [
+            "ip-proto",
+            "ip-saddr",
+            "ip-daddr",
+            "ip6-next",
+            "ip6-saddr",
+            "ip6-daddr",
+            "tcp-sport",
+            "tcp-dport",
+            "udp-sport",
+            "udp-dport",
+        ];
+        for field in Field::all().filter(|field| field.can_be_set()) {
+            let value = match (field.row().place, field.row().takes) {
+                (Place::Bits { .. }, Takes::Constant(_)) => "",
+                (Place::Bits { .. }, Takes::Address4) => "10.0.0.1",
+                (Place::Bits { .. }, Takes::Address6) => "::1",
+                (Place::Bits { .. }, _) => "1",
+                _ => continue,
+            };
+            let moves = action(&format!("add all mod {} {value}", field.name())).moves_flows;
+            let expected = NAME_A_FLOW.contains(&field.name());
+            assert_eq!(moves, expected, "{}", field.name());
+        }
+    }
+
+    #[test]
+    fn an_option_that_is_a_number_gets_one_as_long_and_another_option_what_the_rule_has() {
+        for (option, what) in [
+            ("tcp-opt-mss 1460", ProgramOptionWhat::Write),
+            ("tcp-opt-wscale 7", ProgramOptionWhat::Write),
+            ("tcp-opt-timestamp 1", ProgramOptionWhat::Write),
+            ("tcp-opt-sack x0102", ProgramOptionWhat::Set),
+            ("tcp-opt 253 x0102", ProgramOptionWhat::Set),
+        ] {
+            let action = action(&format!("add all mod {option}"));
+            assert_eq!(action.options[0].what, what as u8, "{option}");
+        }
+    }
+
+    #[test]
+    fn changes_of_words_are_one_list_up_to_the_next_payload() {
+        let line = "add all mod ip-ttl 3 mod udp-dport 9 mod udp-payload x01 mod ip-id 7";
+        let lists = action(line).sets;
+        let lengths: Vec<Option<usize>> = lists
+            .iter()
+            .map(|set| match set {
+                Set::Words(words) => Some(words.len()),
+                Set::Payload(..) => None,
+            })
+            .collect();
+        assert_eq!(lengths, [Some(2), None, Some(1)]);
     }
 }
