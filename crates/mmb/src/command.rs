@@ -256,4 +256,46 @@ mod tests {
             assert_eq!(&line[error.span.clone()], at, "{line}: {error}");
         }
     }
+
+    #[test]
+    fn list_and_show_are_the_commands_that_change_nothing() {
+        for (line, shows) in [
+            ("list", true),
+            ("show tables", true),
+            ("show connections verbose", true),
+            ("add all drop", false),
+            ("insert 1 add all drop", false),
+            ("del 1", false),
+            ("flush", false),
+            ("enable inside", false),
+            ("disable inside", false),
+        ] {
+            assert_eq!(Command::parse(line).unwrap().only_shows(), shows, "{line}");
+        }
+    }
+
+    #[test]
+    fn the_place_of_an_error_counts_the_byte_order_mark() {
+        let error = commands("\u{feff}list\nlost").unwrap_err();
+        assert_eq!((error.line, error.offset), (2, 8));
+        let error = commands("\u{feff}lost").unwrap_err();
+        assert_eq!((error.line, error.offset), (1, 3));
+    }
+
+    #[test]
+    fn lines_that_are_alike_get_room_once_and_no_more_than_they_need() {
+        let mut text = String::new();
+        for port in 1_000..2_030 {
+            // A short line that another one makes up for is no measure for the rest.
+            let width = match port {
+                1_009 => 24,
+                1_010 => 176,
+                _ => 100,
+            };
+            let line = format!("add tcp-dport {port} drop");
+            text += &format!("{line:width$}\n");
+        }
+        let read = commands(&text).unwrap();
+        assert_eq!((read.len(), read.capacity()), (1_030, 1_030));
+    }
 }

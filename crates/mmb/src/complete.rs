@@ -128,4 +128,40 @@ mod tests {
         assert!(complete("list ").1.is_empty());
         assert_eq!(complete("add all drop\u{a0}").0, 14);
     }
+
+    #[test]
+    fn what_may_follow_depends_on_all_words_before_it() {
+        for (line, offered, not) in [
+            ("show tables ", &["verbose"][..], &["tables"][..]),
+            ("add ", &["tcp-dport", "all", "!"], &["drop", "=="]),
+            ("add all ", &["drop", "strip"], &["tcp-dport", "!", "map"]),
+            (
+                "add ip-ttl ",
+                &["==", "<=", "tcp-dport", "!", "drop"],
+                &["self"],
+            ),
+            ("add tcp-syn 1 ", &["tcp-fin", "!", "drop"], &["=="]),
+            ("add net-proto ", &["ip4", "ip6"], &["tcp"]),
+            ("add eth-type ", &["arp", "qinq"], &["tcp"]),
+            ("add ip-saddr ", &["self"], &["tcp"]),
+            ("add ip6-daddr ", &["self"], &["tcp"]),
+            ("add ! ", &["ip-ttl", "tcp-opt-mss"], &["all", "drop"]),
+            ("add all mod ", &["ip-ttl"], &["in", "all", "drop"]),
+            ("add all add ", &["tcp-opt-mss"], &["ip-ttl", "all"]),
+            ("add all strip ", &["tcp-opt-mss", "all", "!"], &["ip-ttl"]),
+            ("add all strip !", &["tcp-opt-mss"], &["ip-ttl", "all", "!"]),
+            ("add all strip ! ", &["tcp-opt-mss"], &["ip-ttl", "all"]),
+            ("add-stateful all map ", &["ip-saddr"], &["ip-ttl", "drop"]),
+            ("add all mod ip-ttl ", &["drop"], &["==", "tcp-dport", "!"]),
+            ("add all drop ", &["accept"], &["tcp-dport", "!"]),
+        ] {
+            let words = complete(line).1;
+            for word in offered {
+                assert!(words.contains(word), "`{word}` may follow `{line}`");
+            }
+            for word in not {
+                assert!(!words.contains(word), "`{word}` cannot follow `{line}`");
+            }
+        }
+    }
 }

@@ -254,3 +254,60 @@ impl Connections {
         self.fragments.follow(now, of, key, connected)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A connection of UDP, whose ports are its own.
+    fn connection(number: u8, last_active: Instant) -> Connection {
+        let flow = |side| Flow {
+            source_port: [side, number],
+            protocol: ip::UDP,
+            ..Flow::default()
+        };
+        Connection {
+            forward: flow(1),
+            tracked: Tracked {
+                reverse: flow(2),
+                last_active: last_active.as_nanos(),
+                ..Tracked::default()
+            },
+            rules: Arc::new([0]),
+        }
+    }
+
+    #[test]
+    fn a_connection_that_is_forgotten_leaves_neither_of_its_keys() {
+        let mut connections = Connections::new(10);
+        for number in 0..4 {
+            let at = connections.insert(Instant::ZERO, connection(number, Instant::ZERO));
+            assert_eq!(at, Some(number.into()));
+        }
+        for number in 0..4 {
+            connections.remove(number.into());
+            let gone = connection(number, Instant::ZERO);
+            for key in [gone.forward, gone.tracked.reverse] {
+                assert_eq!(connections.places.find(key.hash(), |_| true), None);
+            }
+        }
+        assert_eq!(connections.len(), 0);
+    }
+
+    #[test]
+    fn a_walk_over_all_connections_finds_when_the_next_one_can_expire() {
+        let now = Instant::ZERO + Duration::from_secs(1_000);
+        let mut connections = Connections::new(10);
+        connections.insert(now, connection(1, now));
+        connections.remove_expired(now);
+        // One that begins now and is not answered.
+        let new = now + kept_for(ip::TCP, [0; 2]);
+        assert_eq!(connections.earliest_expiry, new);
+        let idle = now - Duration::from_secs(500);
+        connections.insert(now, connection(2, idle));
+        connections.remove_expired(now);
+        let expires = idle + kept_for(ip::UDP, [0; 2]);
+        assert!(expires < new);
+        assert_eq!(connections.earliest_expiry, expires);
+    }
+}

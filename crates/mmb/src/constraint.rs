@@ -229,7 +229,8 @@ impl Tests {
         );
         self.never |= (old ^ value) & old_mask & mask != 0;
         write_bits(&mut self.mask, at, width, old_mask | mask);
-        write_bits(&mut self.key, at, width, old & old_mask | value & mask);
+        // The key has no bits beside those of the mask.
+        write_bits(&mut self.key, at, width, old | value & mask);
     }
 
     /// The constraint as the rule's one range, where it can be that.
@@ -240,11 +241,11 @@ impl Tests {
         condition: Condition,
         number: u128,
     ) -> Option<FieldRange> {
-        let (_, width) = field;
-        if constraint.negated || width > 64 {
+        if constraint.negated {
             return None;
         }
-        let top = most(width) as u64;
+        // Addresses of IPv6 are longer.
+        let top = u64::try_from(most(field.1)).ok()?;
         let number = number as u64;
         let (least, most) = match condition {
             Condition::Less => (0, number.checked_sub(1)?),
@@ -299,5 +300,77 @@ fn what(constraint: &Constraint) -> What {
                 _ => Body::Any,
             },
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rule::Rule;
+
+    fn tests(constraints: &str) -> Tests {
+        let rule = Rule::parse(&format!("add {constraints} drop")).unwrap();
+        let names = Names {
+            own: [0; 2],
+            interfaces: ["inside", "outside"],
+        };
+        Tests::of(rule.constraints(), &names).unwrap()
+    }
+
+    #[test]
+    fn the_ranges_of_one_field_are_one_and_what_else_has_an_order_is_tested() {
+        for (constraints, range, left) in [
+            ("tcp-dport > 9", Some((10, 65_535)), 0),
+            ("tcp-dport >= 10 tcp-dport < 20", Some((10, 19)), 0),
+            (
+                "tcp-dport <= 20 tcp-dport > 9 tcp-dport <= 30",
+                Some((10, 20)),
+                0,
+            ),
+            ("tcp-seq-num > 5", Some((6, u32::MAX.into())), 0),
+            ("tcp-dport > 9 tcp-win < 5", Some((10, 65_535)), 1),
+            ("! tcp-dport > 9", None, 1),
+            ("tcp-dport != 9", None, 1),
+            ("ip6-saddr > ::1", None, 1),
+        ] {
+            let tests = tests(constraints);
+            let found = tests.range.map(|range| (range.least, range.most));
+            assert_eq!(found, range, "{constraints}");
+            assert_eq!(tests.residuals.len(), left, "{constraints}");
+            if let Some(range) = tests.range {
+                let name = constraints.split(' ').next().unwrap();
+                let field = in_window(Field::named(name).unwrap());
+                assert_eq!(Some(range.field), field, "{constraints}");
+            }
+        }
+    }
+
+    #[test]
+    fn equalities_of_the_same_bits_agree_or_nothing_matches() {
+        let (at, width) = in_window(Field::named("ip-saddr").unwrap()).unwrap();
+        for (constraints, mask, key) in [
+            (
+                "ip-saddr 10.1.2.3 ip-saddr 10.1.2.3",
+                u32::MAX,
+                0x0a01_0203_u32,
+            ),
+            (
+                "ip-saddr 10.0.0.0/8 ip-saddr 10.1.0.0/16",
+                0xffff_0000,
+                0x0a01_0000,
+            ),
+            (
+                "ip-saddr 10.1.0.0/16 ip-saddr 10.0.0.0/8",
+                0xffff_0000,
+                0x0a01_0000,
+            ),
+        ] {
+            let tests = tests(constraints);
+            assert!(!tests.never, "{constraints}");
+            assert_eq!(read_bits(&tests.mask, at, width), mask.into());
+            assert_eq!(read_bits(&tests.key, at, width), u128::from(key));
+        }
+        assert!(tests("ip-saddr 10.0.0.0/8 ip-saddr 11.1.0.0/16").never);
+        assert!(tests("tcp-dport 9 tcp-dport 8").never);
     }
 }

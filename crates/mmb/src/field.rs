@@ -469,4 +469,15 @@ mod tests {
         }
         assert_eq!(Field::named("tcp-reserved"), Field::named("tcp-res"));
     }
+
+    #[test]
+    fn fields_with_a_bit_of_the_ecn_field_are_known() {
+        let known: Vec<_> = Field::all().filter(|f| f.is_ecn()).collect();
+        // Fields are shown by their names.
+        assert_eq!(
+            format!("{known:?}"),
+            "[ip-ecn, ip-non-ect, ip-ect0, ip-ect1, ip-ce, ip6-traffic-class, ip6-ecn, \
+             ip6-non-ect, ip6-ect0, ip6-ect1, ip6-ce]"
+        );
+    }
 }

@@ -148,4 +148,51 @@ mod tests {
         assert_eq!(extensions(&bytes[..50]).collect::<Vec<_>>(), [0, 60]);
         assert_eq!(extensions(&bytes[..39]).count(), 0);
     }
+
+    /// A packet of IPv6 whose first header is of that kind, and what follows it is `above`.
+    fn packet(kind: u8, above: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![0x60, 0, 0, 0, 0, 0, kind, 64];
+        bytes.resize(40, 0);
+        bytes.extend(above);
+        bytes
+    }
+
+    #[test]
+    fn each_kind_of_extension_header_has_its_own_unit_of_length() {
+        // Of a fragment header the second byte is reserved (RFC 8200 §4.5), of an authentication header it
+        // counts words of four bytes less two (RFC 4302 §2.2), of others units of eight bytes less one.
+        for (kind, length, bytes) in [
+            (44, 0, 8),
+            (44, 2, 8),
+            (51, 1, 12),
+            (51, 4, 24),
+            (60, 0, 8),
+            (60, 2, 24),
+        ] {
+            let mut above = vec![0xff; bytes];
+            above[..4].copy_from_slice(&[135, length, 0, 0]);
+            above.extend([59, 0, 0, 0, 0, 0, 0, 0]);
+            let found: Vec<u8> = extensions(&packet(kind, &above)).collect();
+            assert_eq!(found, [kind, 135], "{length}");
+        }
+    }
+
+    #[test]
+    fn what_follows_the_header_of_a_later_fragment_is_its_data() {
+        // The offset is the first thirteen of sixteen bits, and the last one says that more follow.
+        for (bits, later) in [
+            (0, false),
+            (1, false),
+            (7, false),
+            (0x0008, true),
+            (0x0009, true),
+            (0x0100, true),
+            (0xfff8, true),
+        ] {
+            let [high, low] = u16::to_be_bytes(bits);
+            let above = [60, 0, high, low, 0, 0, 0, 1, 59, 0, 0, 0, 0, 0, 0, 0];
+            let found: Vec<u8> = extensions(&packet(44, &above)).collect();
+            assert_eq!(found.len(), if later { 1 } else { 2 }, "{bits:04x}");
+        }
+    }
 }

@@ -23,6 +23,8 @@ mod begin;
 mod frames;
 mod next;
 mod related;
+#[cfg(test)]
+mod tests;
 mod view;
 
 use next::{Next, find_old};

@@ -49,7 +49,6 @@ impl Rule {
                 let ready = !constraints.is_empty();
                 match words.peek() {
                     Some(word) if ready && TARGETS.contains(&word.text) => break,
-                    None if ready => break,
                     _ => {}
                 }
                 let (at, mut constraint, value) = constraint(words, ready)?;
@@ -369,7 +368,7 @@ fn strip(words: &mut Words<'_>, before: &[Target]) -> Result<Target, WordError> 
         Strip::All
     } else {
         let named = named(words, word, ALLOWED)?;
-        if named.field.layer() != Layer::Tcp || !named.field.is_option() {
+        if !named.field.is_option() {
             return Err(word.refused(ALLOWED));
         }
         wants_kind(named, word)?;
@@ -432,6 +431,11 @@ mod tests {
                 "mmb add-stateless ip-ttl == x40 drop 100",
                 "add ip-ttl 64 drop",
             ),
+            ("add net-proto 4 drop 12.00", "add net-proto ip4 drop 12"),
+            (
+                "add net-proto 6 net-proto ip6 drop 0.05",
+                "add net-proto ip6 net-proto ip6 drop 0.05",
+            ),
             (
                 "add eth-type x806 eth-type 35020 accept",
                 "add eth-type arp eth-type x88cc accept",
@@ -482,6 +486,11 @@ mod tests {
             ("add ip6-saddr ::1 mod ip-ttl 3", "mod"),
             ("add all drop 100.01", "100.01"),
             ("add all drop 1.001", "1.001"),
+            ("add all drop 1.", "1."),
+            ("add all drop 1.+5", "1.+5"),
+            ("add ip-ttl +5 drop", "+5"),
+            ("add ip-ttl x+5 drop", "x+5"),
+            ("add net-proto ip5 drop", "ip5"),
             ("add all mod in x", "in"),
             ("add all mod tcp-opt x00", "tcp-opt"),
             ("add all map ip-saddr 10.0.0.1", "map"),
@@ -490,6 +499,8 @@ mod tests {
             ("add-stateful all shuffle ip-saddr", "ip-saddr"),
             ("add all add ip-ttl 3", "ip-ttl"),
             ("add all strip ip-ttl", "ip-ttl"),
+            ("add all strip tcp-syn", "tcp-syn"),
+            ("add all strip !ip-ttl", "ip-ttl"),
             ("add all strip ! all", "all"),
             ("add all strip tcp-opt-mss strip ! tcp-opt-sack", "!"),
             ("add all strip tcp-opt 1", "tcp-opt"),
@@ -500,5 +511,44 @@ mod tests {
         }
         let error = Rule::parse("add tcp-dprt 80 drop").unwrap_err();
         assert_eq!(error.help.as_deref(), Some("did you mean `tcp-dport`?"));
+    }
+
+    #[test]
+    fn what_a_line_lacks_at_its_end_is_named() {
+        for (line, allowed) in [
+            ("add", MATCH),
+            ("add tcp-syn", MATCH_OR_TARGET),
+            ("add tcp-dport 80", MATCH_OR_TARGET),
+            ("add all", TARGET),
+        ] {
+            let error = Rule::parse(line).expect_err(line).to_string();
+            let expected = format!("but {allowed} is expected");
+            assert!(error.contains(&expected), "{line}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_constraint_behind_a_target_is_pointed_out() {
+        let help = |line: &str| Rule::parse(line).expect_err(line).help;
+        let misplaced = Some("constraints stand before all targets".to_owned());
+        assert_eq!(help("add all accept ip-ttl 3"), misplaced);
+        assert_eq!(help("add all accept ! tcp-syn"), misplaced);
+        assert_eq!(help("add all accept !tcp-syn"), misplaced);
+        assert_eq!(help("add all accept accepts"), None);
+    }
+
+    #[test]
+    fn an_option_holds_what_a_header_has_room_for() {
+        let line = |bytes: usize| format!("add all add tcp-opt 253 x{} drop", "ab".repeat(bytes));
+        assert!(Rule::parse(&line(38)).is_ok());
+        for bytes in [39, 40] {
+            let line = line(bytes);
+            let error = Rule::parse(&line).unwrap_err();
+            assert!(line[error.span.clone()].starts_with("xab"));
+            assert!(error.to_string().contains("at most 38 bytes"), "{error}");
+        }
+        // A payload is no option.
+        let payload = format!("add all mod udp-payload x{}", "ab".repeat(64));
+        assert!(Rule::parse(&payload).is_ok());
     }
 }

@@ -258,17 +258,22 @@ impl Middlebox {
             }
             steps += 1 + longest;
         }
-        if steps > MOST_STEPS {
-            let what = format!("more than {MOST_STEPS} rules ask for the same values");
-            return Err(Unsupported { rule: None, what });
-        }
-        program.steps = steps as u32;
+        program.steps = steps_of_a_loop(steps)?;
         program.probe_bytes = classifier
             .probe_bytes()
             .map(|(at, rows)| (at as u8, rows.to_vec()))
             .collect();
         Ok(())
     }
+}
+
+/// So many steps, if a loop can take them.
+fn steps_of_a_loop(steps: usize) -> Result<u32, Unsupported> {
+    if steps > MOST_STEPS {
+        let what = format!("more than {MOST_STEPS} rules ask for the same values");
+        return Err(Unsupported { rule: None, what });
+    }
+    Ok(steps as u32)
 }
 
 /// That a field of the window is in a range, ends included.
@@ -368,6 +373,13 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(line.contains("more than 8 conditions"), "{line}");
+    }
+
+    #[test]
+    fn no_packet_takes_more_steps_than_a_loop_can() {
+        assert_eq!(steps_of_a_loop(MOST_STEPS), Ok(1 << 23));
+        let refused = steps_of_a_loop(MOST_STEPS + 1).unwrap_err().to_string();
+        assert_eq!(refused, "more than 8388608 rules ask for the same values");
     }
 
     #[test]

@@ -99,3 +99,75 @@ fn values(table: &Table, at: usize) -> [u64; 4] {
         })
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::classifier::Classifier;
+    use crate::constraint::Names;
+    use crate::rule::Rule;
+
+    /// Of rules with these constraints.
+    fn classifier(constraints: &[&str]) -> Classifier {
+        let parse = |text: &&str| Rule::parse(&format!("add {text} drop")).unwrap();
+        let rules: Vec<Rule> = constraints.iter().map(parse).collect();
+        let names = Names {
+            own: [0; 2],
+            interfaces: ["inside", "outside"],
+        };
+        Classifier::of(rules.iter(), &names).unwrap()
+    }
+
+    fn bytes_of(pruning: &Pruning) -> Vec<usize> {
+        pruning.probe_bytes().map(|(at, _)| at).collect()
+    }
+
+    #[test]
+    fn the_bytes_that_rule_out_most_are_looked_at_first() {
+        let classifier = classifier(&["ip-ttl 3", "tcp-dport 80"]);
+        let pruning = Pruning::of(classifier.tables());
+        // The layers rule out 128 values of each table, the TTL and the port's bytes 255 of one.
+        assert_eq!(bytes_of(&pruning), [60, 8, 42, 43]);
+        let rows: Vec<&[u64]> = pruning.probe_bytes().map(|(_, rows)| rows).collect();
+        for value in 0..=u8::MAX {
+            let layers = u64::from(value & 1 != 0) | u64::from(value & 64 != 0) << 1;
+            let expected = [
+                layers,
+                2 | u64::from(value == 3),
+                1 | u64::from(value == 0) << 1,
+                1 | u64::from(value == 80) << 1,
+            ];
+            for (row, expected) in rows.iter().zip(expected) {
+                assert_eq!(row[usize::from(value)], expected, "{value}");
+            }
+        }
+    }
+
+    #[test]
+    fn one_table_is_looked_up_without_a_look_at_any_byte() {
+        for constraints in [&["ip-ttl 3"][..], &["ip-ttl 3", "ip-ttl 4"]] {
+            let pruning = Pruning::of(classifier(constraints).tables());
+            assert_eq!(bytes_of(&pruning), [0usize; 0]);
+        }
+    }
+
+    #[test]
+    fn tables_that_a_byte_rules_out_are_not_looked_up() {
+        let classifier = classifier(&["ip-ttl 3", "tcp-dport 80", "ip-id 7"]);
+        let pruning = Pruning::of(classifier.tables());
+        let looked_up = |ttl: u8, ident: u8, port: u8| {
+            let mut window = [0; WINDOW];
+            // IPv4 and TCP.
+            window[60] = 1 | 64;
+            (window[8], window[5], window[43]) = (ttl, ident, port);
+            let mut found = Vec::new();
+            pruning.candidates(&window, |table| found.push(table));
+            found
+        };
+        assert_eq!(looked_up(3, 7, 80), [0, 1, 2]);
+        assert_eq!(looked_up(3, 7, 81), [0, 2]);
+        assert_eq!(looked_up(4, 7, 80), [1, 2]);
+        assert_eq!(looked_up(4, 8, 80), [1]);
+        assert_eq!(looked_up(4, 8, 81), [0usize; 0]);
+    }
+}

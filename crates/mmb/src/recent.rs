@@ -37,3 +37,20 @@ impl<T> Recent<T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_eight_are_kept() {
+        let mut recent = Recent::default();
+        for number in 0..21 {
+            recent.push(number);
+            let mut kept: Vec<i32> = recent.iter().copied().collect();
+            kept.sort_unstable();
+            let last: Vec<i32> = ((number - 7).max(0)..=number).collect();
+            assert_eq!(kept, last);
+        }
+    }
+}

@@ -110,3 +110,67 @@ impl Patterns {
         self.known.push(pattern);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use narrows_units::Words;
+
+    /// Patterns that were learnt from these lines, and their rules.
+    fn learnt(lines: &[&str]) -> (Patterns, Vec<Rule>) {
+        let mut patterns = Patterns::default();
+        let read = |line: &&str| {
+            let mut words = Words::new(line);
+            let stateful = words.take().unwrap().text == "add-stateful";
+            let mut numbers = Vec::new();
+            let mut rule = Rule::parse_after_add(stateful, &mut words, &mut numbers).unwrap();
+            patterns.learn(line, &mut rule, &numbers);
+            rule
+        };
+        let rules = lines.iter().map(read).collect();
+        (patterns, rules)
+    }
+
+    #[test]
+    fn a_line_that_differs_in_numbers_alone_repeats_one_before_it() {
+        let (mut patterns, _) = learnt(&[
+            "add ip-saddr 10.0.0.0/8 ip-proto tcp tcp-dport 80 drop",
+            "add ip-saddr 10.0.0.1 udp-dport x50 drop",
+        ]);
+        for line in [
+            "add ip-saddr 10.0.0.0/8 ip-proto tcp tcp-dport 80 drop",
+            "add ip-saddr 11.0.0.0/8 ip-proto tcp tcp-dport 443 drop",
+            "add ip-saddr 11.0.0.9 udp-dport x50 drop\n",
+        ] {
+            let rule = patterns.read(line).expect(line);
+            assert_eq!(rule, Rule::parse(line).unwrap());
+        }
+        for line in [
+            "add ip-saddr 10.0.0.0/9 ip-proto tcp tcp-dport 80 drop",
+            "add ip-saddr 10.0.0.0 ip-proto tcp tcp-dport 80 drop",
+            "add ip-saddr 10.0.0.0/8 ip-proto udp tcp-dport 80 drop",
+            "add ip-saddr 10.0.0.0/8 ip-proto tcp tcp-dport x50 drop",
+            "add ip-saddr 10.0.0.0/8 ip-proto tcp tcp-dport 70000 drop",
+            "add ip-saddr 10.0.0.0/8 ip-proto tcp tcp-dport 80 accept",
+            "add ip-saddr 10.0.0.1/8 udp-dport x50 drop",
+            "add ip-saddr self udp-dport x50 drop",
+            "add ip-saddr 10.0.0.1 udp-dport x51 drop",
+        ] {
+            assert_eq!(patterns.read(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn rules_that_differ_in_numbers_alone_share_their_shape() {
+        let (mut patterns, rules) = learnt(&[
+            "add ip-saddr 10.0.0.1 tcp-dport 80 drop",
+            "add ip-saddr   10.0.0.2 tcp-dport 81 drop",
+            "add ip-saddr 10.0.0.3 tcp-dport 82 accept",
+        ]);
+        let share = |a: &Rule, b: &Rule| Arc::ptr_eq(a.shape(), b.shape());
+        assert!(share(&rules[0], &rules[1]));
+        assert!(!share(&rules[0], &rules[2]));
+        let read = patterns.read("add ip-saddr 10.0.0.4 tcp-dport 83 drop");
+        assert!(share(&rules[0], &read.unwrap()));
+    }
+}

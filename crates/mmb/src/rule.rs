@@ -339,3 +339,44 @@ impl Constraint {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shape_has_no_number_of_a_comparison_and_the_rule_has_them_in_their_order() {
+        let rule = |text: &str| Rule::parse(text).unwrap();
+        let one = rule("add ip-saddr 10.0.0.0/8 tcp-syn tcp-dport > 80 drop");
+        let other = rule("add ip-saddr 11.0.0.0/8 tcp-syn tcp-dport > 81 drop");
+        assert_ne!(one, other);
+        assert_eq!(one.shape(), other.shape());
+        let numbers = |rule: &Rule| [0, 1].map(|place| rule.numbers().get(place));
+        assert_eq!(numbers(&one), [0x0a00_0000, 80]);
+        assert_eq!(numbers(&other), [0x0b00_0000, 81]);
+        for different in [
+            "add ip-saddr 10.0.0.0/9 tcp-syn tcp-dport > 80 drop",
+            "add ip-saddr 10.0.0.0/8 tcp-syn tcp-dport 80 drop",
+            "add ip-saddr 10.0.0.0/8 tcp-syn tcp-dport > 80 accept",
+            "add-stateful ip-saddr 10.0.0.0/8 tcp-syn tcp-dport > 80 drop",
+        ] {
+            assert_ne!(rule(different).shape(), one.shape(), "{different}");
+        }
+    }
+
+    #[test]
+    fn a_rate_is_written_with_the_decimals_that_it_needs() {
+        for (rate, text) in [
+            (0, "0"),
+            (5, "0.05"),
+            (50, "0.5"),
+            (1_200, "12"),
+            (1_250, "12.5"),
+            (1_205, "12.05"),
+            (10_000, "100"),
+        ] {
+            assert_eq!(DropRate(rate).to_string(), text);
+            assert_eq!(DropRate::parse(text), Some(DropRate(rate)));
+        }
+    }
+}

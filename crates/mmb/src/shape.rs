@@ -43,3 +43,28 @@ impl Numbers {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn up_to_five_numbers_of_32_bits_are_kept_in_place() {
+        const LONGEST: u128 = u32::MAX as u128;
+        for (numbers, short) in [
+            (&[][..], true),
+            (&[7], true),
+            (&[1, 2, 3, 4, LONGEST], true),
+            (&[1, 2, 3, 4, 5, 6], false),
+            (&[1, LONGEST + 1], false),
+            (&[u128::MAX], false),
+        ] {
+            let kept = Numbers::of(numbers);
+            assert_eq!(matches!(kept, Numbers::Short(_)), short, "{numbers:?}");
+            for place in 0..8 {
+                let number = numbers.get(place).copied().unwrap_or(0);
+                assert_eq!(kept.get(place), number, "{numbers:?}");
+            }
+        }
+    }
+}

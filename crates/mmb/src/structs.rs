@@ -251,3 +251,27 @@ impl Reading {
         (later || self.more_fragments != 0, later)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_that_differ_in_one_byte_have_different_hashes() {
+        let key = |change: usize| {
+            let mut flow = Flow::default();
+            match change {
+                0..16 => flow.source[change] = 1,
+                16..32 => flow.destination[change - 16] = 1,
+                32 | 33 => flow.source_port[change - 32] = 1,
+                34 | 35 => flow.destination_port[change - 34] = 1,
+                36 => flow.protocol = 1,
+                37 => flow.v6 = 1,
+                _ => {}
+            }
+            flow
+        };
+        let hashes: std::collections::BTreeSet<u64> = (0..=38).map(|n| key(n).hash()).collect();
+        assert_eq!(hashes.len(), 39);
+    }
+}

@@ -51,7 +51,8 @@ pub(crate) struct Table {
     /// These lanes of each key, one key behind the other.
     keys: Vec<u64>,
     found: Found,
-    places: Places,
+    /// Of more keys than are compared one after the other.
+    places: Option<Places>,
     rules: usize,
 }
 
@@ -86,11 +87,10 @@ impl Table {
             let key = &self.keys[entry * width..(entry + 1) * width];
             key.iter().copied().eq(shown())
         };
-        let entries = self.len();
-        if entries <= COMPARED {
-            return (0..entries).find(|entry| is(*entry));
-        }
-        let found = self.places.find(hash(shown()), |entry| is(entry as usize));
+        let Some(places) = &self.places else {
+            return (0..self.len()).find(|entry| is(*entry));
+        };
+        let found = places.find(hash(shown()), |entry| is(entry as usize));
         found.map(|entry| entry as usize)
     }
 
@@ -200,7 +200,7 @@ impl Growing {
     pub(crate) fn finish(self, chains: &mut Chains) -> Table {
         let (mut keys, mut firsts) = (self.keys, self.rules);
         let (count, width) = (firsts.len(), self.lanes.len());
-        let mut places = Places::with_room(if count > COMPARED { count } else { 0 });
+        let mut places = (count > COMPARED).then(|| Places::with_room(count));
         let mut ranges: Vec<Vec<(u64, u64, u32)>> = Vec::new();
         let mut entries = 0;
         for at in 0..count {
@@ -210,9 +210,9 @@ impl Growing {
             let rule = firsts[at];
             let is = |entry: usize| keys[entry * width..(entry + 1) * width] == *key;
             let hash = hash(key.iter().copied());
-            let known = match count <= COMPARED {
-                true => (0..entries).find(|entry| is(*entry)),
-                false => places
+            let known = match &places {
+                None => (0..entries).find(|entry| is(*entry)),
+                Some(places) => places
                     .find(hash, |entry| is(entry as usize))
                     .map(|entry| entry as usize),
             };
@@ -221,7 +221,7 @@ impl Growing {
                 keys.copy_within(at * width..(at + 1) * width, entry * width);
                 firsts[entry] = rule;
                 entries += 1;
-                if count > COMPARED {
+                if let Some(places) = &mut places {
                     places.insert(hash, entry as u32);
                 }
             } else if self.range.is_none() {
@@ -233,11 +233,12 @@ impl Growing {
                 ranges[entry].push((*least, *most, rule));
             }
         }
-        if entries < count {
-            keys.truncate(entries * width);
-            keys.shrink_to_fit();
-            firsts.truncate(entries);
-            firsts.shrink_to_fit();
+        keys.truncate(entries * width);
+        keys.shrink_to_fit();
+        firsts.truncate(entries);
+        firsts.shrink_to_fit();
+        let mut places = places.filter(|_| entries > COMPARED);
+        if let Some(places) = &mut places {
             places.shrink();
         }
         Table {
@@ -251,6 +252,83 @@ impl Growing {
             },
             places,
             rules: count,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// The window with that TTL and that destination port.
+    fn window(ttl: u8, port: u16) -> Window {
+        let mut window = [0; WINDOW];
+        window[8] = ttl;
+        window[42..44].copy_from_slice(&port.to_be_bytes());
+        window
+    }
+
+    /// The table of rules that ask for these.
+    fn table(keys: &[(u8, u16)]) -> (Table, Chains) {
+        let mut chains = Chains::new(keys.len());
+        let mut growing = Growing::new(window(0xff, 0xffff), None);
+        for (rule, (ttl, port)) in (0..).zip(keys) {
+            growing.push(rule, &window(*ttl, *port), None);
+        }
+        (growing.finish(&mut chains), chains)
+    }
+
+    #[test]
+    fn a_table_has_its_keys_in_the_order_of_their_first_rules() {
+        let keys = [(1, 80), (1, 81), (2, 80), (1, 80), (3, 0), (2, 80), (0, 9)];
+        for count in 1..=keys.len() {
+            let (table, chains) = table(&keys[..count]);
+            let mut distinct = Vec::new();
+            for key in &keys[..count] {
+                if !distinct.contains(key) {
+                    distinct.push(*key);
+                }
+            }
+            let windows: Vec<Window> = distinct.iter().map(|(t, p)| window(*t, *p)).collect();
+            assert_eq!(table.keys().collect::<Vec<_>>(), windows);
+            assert_eq!(table.rules(), count);
+            for (ttl, port) in distinct {
+                let mut found = Vec::new();
+                let mut take = |rule: u32| found.push(keys[rule as usize]);
+                table.rules_of(&window(ttl, port), &chains, &mut take);
+                let same = keys[..count].iter().filter(|key| **key == (ttl, port));
+                assert_eq!(found, vec![(ttl, port); same.count()]);
+            }
+            table.rules_of(&window(9, 9), &chains, &mut |rule| panic!("{rule}"));
+        }
+    }
+
+    #[test]
+    fn more_than_four_keys_are_found_by_a_hash() {
+        let hashed = |keys: &[(u8, u16)]| table(keys).0.places.is_some();
+        assert!(!hashed(&[(1, 1), (1, 2), (1, 3), (1, 4)]));
+        assert!(hashed(&[(1, 1), (1, 2), (1, 3), (1, 4), (1, 5)]));
+        // Five rules, and four keys.
+        assert!(!hashed(&[(1, 1), (1, 2), (1, 3), (1, 4), (1, 1)]));
+    }
+
+    #[test]
+    fn every_part_of_a_key_reaches_both_ends_of_its_hash() {
+        for shift in 0..=54 {
+            let hash_of = |n: u64| hash(std::iter::once(n << shift));
+            let hashes: Vec<u64> = (0..1_024).map(hash_of).collect();
+            let distinct = |part: fn(u64) -> u64| {
+                let parts: BTreeSet<u64> = hashes.iter().map(|hash| part(*hash)).collect();
+                parts.len()
+            };
+            assert_eq!(distinct(|hash| hash), 1_024);
+            // Of 4096 values, of which as many draws hit 906 on average.
+            assert!(distinct(|hash| hash & 0xfff) > 600, "low end, {shift}");
+            assert!(distinct(|hash| hash >> 52) > 600, "high end, {shift}");
+            let ones: u32 = hashes.iter().map(|hash| hash.count_ones()).sum();
+            assert!((30 * 1_024..34 * 1_024).contains(&ones), "{ones}, {shift}");
         }
     }
 }

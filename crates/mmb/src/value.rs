@@ -164,3 +164,41 @@ fn bytes(text: &str) -> Option<Vec<u8>> {
             .collect()
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_pairs_of_hexadecimal_digits_up_to_the_longest_value() {
+        assert_eq!(bytes("x00a5Ff"), Some(vec![0x00, 0xa5, 0xff]));
+        assert_eq!(bytes("0x10"), Some(vec![0x10]));
+        for text in ["", "x", "x1", "x123", "xg0", "10", "x+1"] {
+            assert_eq!(bytes(text), None, "{text}");
+        }
+        let repeated = |count: usize| bytes(&format!("x{}", "5a".repeat(count)));
+        assert_eq!(repeated(LONGEST), Some(vec![0x5a; LONGEST]));
+        assert_eq!(repeated(LONGEST + 1), None);
+    }
+
+    #[test]
+    fn a_number_has_digits_and_nothing_else() {
+        assert_eq!(number("0"), Some(0));
+        assert_eq!(number("9999999999999999"), Some(9_999_999_999_999_999));
+        assert_eq!(number("xffffffffffffffff"), Some(u64::MAX.into()));
+        assert_eq!(number("0x1ffffffffffffffff"), Some((1 << 65) - 1));
+        assert_eq!(number("18446744073709551616"), Some(1 << 64));
+        for text in ["", "x", "0x", "+5", "x+5", "-1", "1_000", "ff", "5 "] {
+            assert_eq!(number(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_version_of_ip_is_a_name_or_a_number() {
+        let version = |word: &str| Value::read(Field::named("net-proto").unwrap(), word);
+        for (word, number) in [("ip", 4), ("ip4", 4), ("4", 4), ("ip6", 6), ("6", 6)] {
+            assert_eq!(version(word), Some(Value::Number(number)), "{word}");
+        }
+        assert_eq!(version("5"), None);
+    }
+}

@@ -5,7 +5,7 @@ use narrows_core::{DropCause, Port};
 use super::Middlebox;
 use crate::constraint::Names;
 use crate::field::{Layer, Place};
-use crate::rule::{Condition, Constraint, Rule};
+use crate::rule::{Constraint, Rule};
 
 impl Middlebox {
     /// A frame of that EtherType and of so many bytes, which is not IP, travels as `port` says; why it is
@@ -57,8 +57,7 @@ fn positive(constraint: &Constraint, names: &Names<'_>, port: Port, ether_type: 
     let Some((condition, value)) = constraint.comparison() else {
         return true;
     };
-    let wanted = names.number(field, &value);
-    let holds = |wanted: u128| condition.holds(number.cmp(&wanted));
     // A name that the box does not know was refused before.
-    wanted.map_or(condition == Condition::NotEqual, holds)
+    let wanted = names.number(field, &value);
+    wanted.is_ok_and(|wanted| condition.holds(number.cmp(&wanted)))
 }

@@ -101,3 +101,24 @@ fn connections_are_forgotten_when_a_box_that_looks_at_all_of_them_forgets_them()
     }
     assert!(grown > 1_000 && shrunk > 300, "{grown} {shrunk}");
 }
+
+#[test]
+fn old_connections_are_searched_for_every_five_seconds_from_the_first_one_on() {
+    let mut middlebox = Middlebox::new(Settings::default(), Rng::for_name(1, "box"));
+    let rules = commands("add-stateful all accept").unwrap();
+    middlebox.apply(&rules).unwrap();
+    let idle = kept_for(ip::UDP, [0; 2]);
+    assert_eq!(idle, Duration::from_secs(600));
+    // The second one begins three seconds after the first one was forgotten.
+    for begins in [10, 613] {
+        let at = |secs: u64| Instant::ZERO + Duration::from_secs(secs);
+        let mut packet = udp("10.0.0.1:5000", "10.0.0.2:80", b"?");
+        middlebox.process(at(begins), UP, &mut packet, &mut 0);
+        for secs in begins + 1..begins + 603 {
+            // What begins no connection.
+            middlebox.process(at(secs), UP, &mut Vec::new(), &mut 0);
+            let there = usize::from(secs < begins + 600);
+            assert_eq!(middlebox.connection_count(), there, "{secs}");
+        }
+    }
+}

@@ -130,3 +130,27 @@ fn fragments_that_hide_ports_or_flags_are_dropped_and_counted() {
     let mut none = boxed("");
     assert!(push(&mut none, 0, UP, &pieces(&segment, 1, 8)[0]).is_ok());
 }
+
+#[test]
+fn fragmented_packets_make_room_five_seconds_after_the_first_one_and_every_five_from_then_on() {
+    // Packets from inside begin no connection.
+    let mut middlebox = boxed("add-stateful in outside map ip-daddr 10.0.0.1");
+    let first = |ident: u32| datagram(ident as u16).swap_remove(0);
+    push(&mut middlebox, 10, UP, &first(0)).unwrap();
+    for ident in 1..16_384 {
+        push(&mut middlebox, 11, UP, &first(ident)).unwrap();
+    }
+    for secs in 12..40 {
+        let refused = push(&mut middlebox, secs, UP, &first(20_000));
+        assert_eq!(refused, Err(DropCause::Overflow), "{secs}");
+    }
+    push(&mut middlebox, 40, UP, &first(20_000)).unwrap();
+    let refused = push(&mut middlebox, 44, UP, &first(20_001));
+    assert_eq!(
+        refused,
+        Err(DropCause::Overflow),
+        "the others stay up to 45"
+    );
+    push(&mut middlebox, 45, UP, &first(20_001)).unwrap();
+    assert_eq!(middlebox.connection_count(), 0);
+}

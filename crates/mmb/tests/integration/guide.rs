@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use narrows_mmb::{Command, READY, field_reference};
+use narrows_mmb::{Command, Field, READY, field_reference};
 
 fn chapter() -> String {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/boxes.md");
@@ -23,6 +23,19 @@ fn the_field_reference_of_the_guide_is_that_of_the_table() {
         "docs/boxes.md is not up to date: put {} below `## The fields`",
         written.display()
     );
+}
+
+#[test]
+fn every_field_has_a_row_of_the_reference_below_the_heading_of_its_layer() {
+    let reference = field_reference();
+    for field in Field::all() {
+        let row = format!("\n| `{}` | {} | ", field.name(), field.about());
+        let rows: Vec<_> = reference.match_indices(&row).collect();
+        assert_eq!(rows.len(), 1, "{}", field.name());
+        let heading = reference[..rows[0].0].rsplit("\n### ").next();
+        let heading = heading.and_then(|part| part.lines().next());
+        assert_eq!(heading, Some(field.layer().title()), "{}", field.name());
+    }
 }
 
 #[test]

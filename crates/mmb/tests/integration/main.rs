@@ -3,12 +3,16 @@
 mod connections;
 mod expiry;
 mod fragments;
+mod frames;
 mod full_tables;
 mod fuzz;
 mod guide;
 mod kernel;
+mod link_box;
 mod naive;
 mod oracle;
+mod outcomes;
 mod packets;
+mod programs;
 mod rules;
 mod stored;
