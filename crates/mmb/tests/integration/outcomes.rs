@@ -29,7 +29,7 @@ fn syn(from: &str, to: &str) -> Vec<u8> {
 fn with_options(options: &[u8]) -> Vec<u8> {
     let mut bytes = syn(CLIENT, SERVER);
     bytes.extend(options);
-    bytes[32] = ((20 + options.len()) / 4 << 4) as u8;
+    bytes[32] = ((5 + options.len() / 4) << 4) as u8;
     let len = bytes.len() as u16;
     bytes[2..4].copy_from_slice(&len.to_be_bytes());
     let h = crate::naive::headers(&bytes);
