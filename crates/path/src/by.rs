@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use narrows_core::{Change, Element, ElementCounters, EventSink, Outlet, Packet, Port};
+use narrows_core::{Change, Element, ElementCounters, Outlet, Packet, Port};
 use narrows_units::{Duration, Instant, Parameter, ParameterKind, Value, Word, WordError, Words};
 use narrows_wire::ip;
 
@@ -462,12 +462,6 @@ impl Element for FieldClassifier {
         }
         counters
     }
-
-    fn sample(&self, now: Instant, events: &mut dyn EventSink) {
-        for lane in &self.lanes {
-            lane.chain.sample(now, events);
-        }
-    }
 }
 
 #[cfg(test)]
@@ -491,6 +485,63 @@ mod tests {
             let allowed = refused.allowed;
             assert!(allowed.contains("at most 8 brackets"), "{depth}: {allowed}");
         }
+    }
+
+    #[test]
+    fn brackets_that_are_too_deep_are_refused_at_the_first_of_them() {
+        let words = "by dscp 8 (".repeat(9);
+        let refused = ElementSpec::parse(&words).unwrap_err();
+        assert_eq!(refused.span, words.len() - 1..words.len());
+        // Eight that are not closed are not too many.
+        let words = format!("by dscp 8 {}", "(".repeat(8));
+        let refused = ElementSpec::parse(&words).unwrap_err();
+        assert_eq!(refused.span, words.len()..words.len());
+        assert_eq!(refused.allowed, "`)`");
+    }
+
+    #[test]
+    fn classes_draw_for_themselves() {
+        let mut bench = Bench::new("by dscp 0 (netem loss 50%) 8 (netem loss 50%)");
+        for i in 0..100 {
+            for dscp in [0, 8] {
+                bench.offer(ms(i), 100, dscp << 2);
+            }
+        }
+        let passed = |class: u8| -> Vec<u64> {
+            let of = bench.left.iter().filter(|(_, _, c)| *c == class);
+            of.map(|(number, ..)| number / 2).collect()
+        };
+        assert_ne!(passed(0), passed(8 << 2));
+    }
+
+    #[test]
+    fn drops_and_marks_of_all_elements_are_counted() {
+        let lossy = "netem loss 100% ecn";
+        let words = format!("by dscp 8 ({lossy}) else (remark dscp be | {lossy})");
+        let mut bench = Bench::new(&words);
+        for class in [0, 1, 2, 8 << 2, 8 << 2 | 1] {
+            bench.offer(ms(0), 100, class);
+        }
+        let counters = bench.element.counters();
+        assert_eq!((counters.dropped, counters.marked), (2, 3));
+        bench.check_conservation();
+    }
+
+    #[test]
+    fn one_that_is_woken_late_lets_out_what_was_due_before() {
+        let mut bench = Bench::new("by dscp 0 (netem delay 10ms | remark dscp cs1)");
+        bench.offer(ms(0), 100, 0);
+        bench.wake(ms(20));
+        assert_eq!(bench.left, [(0, ms(20), 8 << 2)]);
+    }
+
+    #[test]
+    fn a_change_for_an_element_too_many_is_refused_at_its_place() {
+        let spec = ElementSpec::parse(WORDS).unwrap();
+        let change = "af41 (delay 1ms | delay 2ms | delay 3ms)";
+        let error = spec.check_change(change).unwrap_err();
+        assert_eq!(&change[error.span], "delay 3ms");
+        assert_eq!(error.allowed, "changes for at most 2 elements");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Boxes one after the other.
 
-use narrows_core::{Change, Element, EventSink, Outlet, Packet, Port};
+use narrows_core::{Change, Element, Outlet, Packet, Port};
 use narrows_units::{Instant, WordError};
 
 /// A one-way chain of elements: what the first lets out, the second takes.
@@ -114,13 +114,6 @@ impl Chain {
             }
         }
         Ok(())
-    }
-
-    /// Has each element report a sample of its state.
-    pub(crate) fn sample(&self, now: Instant, events: &mut dyn EventSink) {
-        for element in &self.elements {
-            element.sample(now, events);
-        }
     }
 }
 

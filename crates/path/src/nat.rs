@@ -339,6 +339,54 @@ mod tests {
     }
 
     #[test]
+    fn ports_are_given_in_turn_where_the_own_is_taken() {
+        let mut bench = BoxBench::new("nat");
+        for (host, port) in [
+            (1, 5000),
+            (2, FIRST_PORT),
+            (3, FIRST_PORT + 1),
+            (4, FIRST_PORT + 2),
+        ] {
+            let source = format!("10.0.0.{host}:5000");
+            let out = through(&mut bench, UP, &datagram(&source, SERVER, 100));
+            assert_eq!(out, Some((own(port), addr(SERVER))));
+        }
+    }
+
+    #[test]
+    fn a_mapping_is_kept_as_long_as_the_rfcs_say_and_no_longer() {
+        assert_eq!(kept_for(ip::TCP), Duration::from_secs(2 * 3600 + 4 * 60));
+        assert_eq!(kept_for(ip::UDP), Duration::from_secs(5 * 60));
+        assert_eq!(kept_for(ip::ICMP), Duration::from_secs(60));
+        let mut bench = BoxBench::new("nat");
+        bench.run_for(Duration::from_secs(100));
+        through(&mut bench, UP, &datagram(A, SERVER, 100));
+        let first = Instant::ZERO + Duration::from_secs(105);
+        assert_eq!(bench.element.next_wake(), Some(first));
+        bench.run_for(Duration::from_secs(300));
+        let stray = datagram(SERVER, &own(5000).to_string(), 100);
+        assert_eq!(through(&mut bench, DOWN, &stray), None);
+        assert_eq!(
+            bench.element.next_wake(),
+            None,
+            "there is nothing to forget"
+        );
+    }
+
+    #[test]
+    fn a_later_fragment_has_no_ports_and_is_dropped() {
+        let mut bench = BoxBench::new("nat");
+        let mut fragment = datagram(A, SERVER, 100);
+        fragment[7] = 1;
+        assert!(bench.push(UP, &fragment, 0).is_empty());
+        assert!(bench.push(UP, &fragment, 50).is_empty());
+        let counters = bench.element.counters();
+        assert_eq!((counters.packets_in, counters.bytes_in), (2, 250));
+        assert_eq!((counters.packets_out, counters.dropped), (0, 2));
+        assert_eq!(bench.translated, []);
+    }
+
+    #[test]
     fn nothing_comes_in_without_a_mapping_or_after_it_was_forgotten() {
         let mut bench = BoxBench::new("nat");
         let stray = datagram(SERVER, &own(5000).to_string(), 100);

@@ -110,8 +110,64 @@ impl Correlated {
 }
 
 #[cfg(test)]
+impl Percent {
+    /// The least one below whose threshold `word` is not.
+    pub(crate) fn at(word: u64) -> Self {
+        let exact = u128::from(word) * u128::from(100 * ONE);
+        let percent = Self(exact.div_ceil(1 << 32) as u64);
+        assert_eq!(percent.threshold(), word);
+        percent
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_event_happens_below_its_threshold_and_not_at_it() {
+        for seed in 0..20 {
+            let word = u64::from(Rng::for_name(seed, "word").draw_u32());
+            let happens = |chance| {
+                let mut rng = Rng::for_name(seed, "word");
+                Correlated::default().happens(chance, Percent::ZERO, &mut rng)
+            };
+            assert!(!happens(Percent::at(word)), "{word}");
+            assert!(happens(Percent::at(word + 1)), "{word}");
+        }
+    }
+
+    /// With a correlation of a quarter (`get_crandom` of net/sched/sch_netem.c).
+    #[test]
+    fn a_correlated_word_has_its_share_of_the_one_before() {
+        let (mut rng, mut same) = (Rng::for_name(3, "words"), Rng::for_name(3, "words"));
+        let mut words = Correlated::default();
+        let quarter = Percent::parse("25%").unwrap();
+        let fresh = u64::from(same.draw_u32());
+        let mut last = u64::from(same.draw_u32());
+        last = (3 * fresh + last) / 4;
+        assert_eq!(u64::from(words.draw(quarter, &mut rng)), last);
+        for _ in 0..100 {
+            last = (3 * u64::from(same.draw_u32()) + last) / 4;
+            assert_eq!(u64::from(words.draw(quarter, &mut rng)), last);
+        }
+    }
+
+    #[test]
+    fn a_number_has_at_most_nine_decimals_and_twenty_characters() {
+        let one = Percent::parse("1%");
+        assert_eq!(Percent::parse("1.000000000%"), one);
+        assert_eq!(Percent::parse("00000000000000000001"), one);
+        for text in [
+            "0.0000000001%",
+            "000000000000000000001",
+            "+1%",
+            "1.+5%",
+            "1.5.5%",
+        ] {
+            assert_eq!(Percent::parse(text), None, "{text}");
+        }
+    }
 
     #[test]
     fn prints_what_it_read() {

@@ -13,6 +13,9 @@ use crate::tc::of_tc;
 use crate::waiting::rng_of;
 use crate::{ELEMENTS, ElementSpec};
 
+#[cfg(test)]
+mod tests;
+
 /// From one line for each kind of element (its first word, its name and its parameters; a
 /// second word that makes it another kind): all that depends on which kinds there are. What
 /// an element answers of itself is the [`Kind`](crate::kind::Kind) of its parameters.

@@ -68,7 +68,8 @@ pub fn ms(n: u64) -> Instant {
     Instant::from_nanos(n * 1_000_000)
 }
 
-fn site(seed: u64) -> Site<'static> {
+/// A place with the full MTU and without neighbours.
+pub fn site(seed: u64) -> Site<'static> {
     Site {
         entity: EntityId(7),
         name: "link/test/up/element",
@@ -180,6 +181,11 @@ impl Bench {
         while let Some(at) = self.element.next_wake().filter(|t| *t <= end) {
             self.call(at, |element, out| element.wake(at, out));
         }
+    }
+
+    /// Wakes the element at `now`, as an engine that is late does, whatever was due before.
+    pub fn wake(&mut self, now: Instant) {
+        self.call(now, |element, out| element.wake(now, out));
     }
 
     pub fn change(&mut self, now: Instant, words: &str) {

@@ -73,7 +73,6 @@ impl Wakes {
         let old = self.due[slot as usize];
         match at {
             Some(at) if old != ABSENT && time_of(old) == at => {}
-            None if old == ABSENT => {}
             at => self.replace(slot, at),
         }
     }
@@ -220,6 +219,38 @@ mod tests {
         assert_eq!(wakes.peek(), Some((Instant::from_nanos(5), 0)));
         wakes.at_latest(0, at(3));
         assert_eq!(wakes.peek(), Some((Instant::from_nanos(3), 0)));
+    }
+
+    #[test]
+    fn a_deadline_that_stays_keeps_its_place() {
+        let mut wakes = Wakes::new(2);
+        wakes.at_latest(0, at(5));
+        wakes.at_latest(1, at(5));
+        wakes.at_latest(0, at(5));
+        assert_eq!(order(&mut wakes), [0, 1]);
+    }
+
+    #[test]
+    fn a_slot_that_is_served_again_and_again_takes_no_more_room() {
+        let mut wakes = Wakes::new(1);
+        for i in 0..100 {
+            wakes.serve(0, at(i));
+            assert_eq!(wakes.queue.len(), 1);
+        }
+    }
+
+    #[test]
+    fn replaced_keys_are_cleared_out_when_there_are_two_for_each_slot() {
+        const SLOTS: usize = 3;
+        let mut wakes = Wakes::new(SLOTS);
+        wakes.set(0, at(1));
+        let lengths = (0..100).map(|i| {
+            wakes.set(1, at(100 - i));
+            wakes.queue.len()
+        });
+        assert_eq!(lengths.max(), Some(2 * SLOTS + 1));
+        wakes.set(1, at(9));
+        assert_eq!(order(&mut wakes), [0, 1]);
     }
 
     #[test]
