@@ -71,10 +71,10 @@ impl Turn {
             let Some(best) = self.best(claims, grants) else {
                 return;
             };
-            let missing = claims[best].blocks - grants[best];
             let given = match self.rule {
                 Scheduler::RoundRobin => 1,
-                Scheduler::ProportionalFair | Scheduler::MaxRate => missing.min(free),
+                // All that it claims at once, and so never a second time.
+                Scheduler::ProportionalFair | Scheduler::MaxRate => claims[best].blocks.min(free),
             };
             grants[best] += given;
             free -= given;

@@ -37,28 +37,27 @@ impl Distribution {
         let sigma = i128::from(sigma);
         let deviation = match self {
             Self::Uniform => ((i128::from(word) * 2 * sigma) >> 32) - sigma,
-            law => sigma * i128::from(law.quantile(word)) / i128::from(SCALE),
+            Self::Normal => sigma * steps(normal_quantile, word) / SCALE,
+            Self::Pareto => sigma * steps(pareto_quantile, word) / SCALE,
+            Self::ParetoNormal => {
+                let mixed = |u| 0.25 * normal_quantile(u) + 0.75 * pareto_quantile(u);
+                sigma * steps(mixed, word) / SCALE
+            }
         };
         i64::try_from(deviation).unwrap_or(i64::MAX)
     }
+}
 
-    /// The quantile of `word` in steps of 1/8192 jitter, cut at ±32767 steps
-    /// as netem's tables are (four jitters). An integer, so that all machines
-    /// agree.
-    fn quantile(self, word: u32) -> i32 {
-        let u = (f64::from(word) + 0.5) / TWO_32;
-        let x = match self {
-            Self::Uniform => 2.0 * u - 1.0,
-            Self::Normal => normal_quantile(u),
-            Self::Pareto => pareto_quantile(u),
-            Self::ParetoNormal => 0.25 * normal_quantile(u) + 0.75 * pareto_quantile(u),
-        };
-        libm::rint(x * f64::from(SCALE)).clamp(-32_768.0, 32_767.0) as i32
-    }
+/// The `quantile` of `word` in steps of 1/8192 jitter, cut at ±32767 steps
+/// as netem's tables are (four jitters). An integer, so that all machines
+/// agree.
+fn steps(quantile: impl Fn(f64) -> f64, word: u32) -> i128 {
+    let u = (f64::from(word) + 0.5) / TWO_32;
+    libm::rint(quantile(u) * SCALE as f64).clamp(-32_768.0, 32_767.0) as i128
 }
 
 /// netem's `NETEM_DIST_SCALE`: table steps in one jitter.
-const SCALE: i32 = 8_192;
+const SCALE: i128 = 8_192;
 
 const TWO_32: f64 = 4_294_967_296.0;
 
@@ -66,7 +65,7 @@ const TWO_32: f64 = 4_294_967_296.0;
 /// The tail is cut at four jitters before it is mixed, as there.
 fn pareto_quantile(u: f64) -> f64 {
     let raw = 1.0 / libm::cbrt(1.0 - u) - 1.5;
-    (raw * 4.0 / 3.0).min(32_767.0 / f64::from(SCALE))
+    (raw * 4.0 / 3.0).min(32_767.0 / SCALE as f64)
 }
 
 /// The inverse of the standard normal distribution by Acklam's rational
@@ -159,6 +158,26 @@ mod tests {
         assert!((pareto_quantile(7.0 / 8.0) - (2.0 - 1.5) * 4.0 / 3.0).abs() < 1e-12);
         // The smallest value is (1 − 1.5)·4/3.
         assert!((pareto_quantile(0.0) + 2.0 / 3.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn the_ends_of_a_law_are_four_jitters_and_the_tail_of_a_mixture_is_cut_before() {
+        // 32768 and 32767 steps of 1/8192.
+        assert_eq!(Distribution::Normal.deviation(0, 1_000_000), -4_000_000);
+        let highest = 32_767_000_000 / 8_192;
+        for law in [
+            Distribution::Normal,
+            Distribution::Pareto,
+            Distribution::ParetoNormal,
+        ] {
+            assert_eq!(law.deviation(u32::MAX, 1_000_000), highest, "{law}");
+        }
+        assert_eq!(pareto_quantile(0.995), 32_767.0 / 8_192.0);
+        // The normal quantile of 0.995 is 2.5758.
+        let word = (0.995 * TWO_32) as u32;
+        let found = Distribution::ParetoNormal.deviation(word, 1_000_000);
+        let expected = 2_575_829 / 4 + highest * 3 / 4;
+        assert!((found - expected).abs() < 200, "{found} for {expected}");
     }
 
     #[test]
