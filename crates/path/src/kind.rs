@@ -153,8 +153,9 @@ pub(crate) fn require_end(words: Words<'_>) -> Result<(), WordError> {
 
 #[cfg(test)]
 mod tests {
-    use narrows_units::{Declared, ParameterKind};
+    use narrows_units::{Declared, Parameter, ParameterKind};
 
+    use super::usages;
     use crate::{ELEMENT_KINDS, ELEMENTS, ElementSpec};
 
     /// Words that make an element of this kind.
@@ -181,6 +182,15 @@ mod tests {
 
     /// What is refused somewhere: no value, too small, too large.
     const WRONG: [&str; 5] = ["@", "0bit", "0%", "0", "4294967295"];
+
+    #[test]
+    fn usages_are_a_list_of_any_length() {
+        let named = |usage| Parameter::new(usage, ParameterKind::Words, "", "", "");
+        let [a, b, c] = ["a X", "b Y", "c Z"].map(named);
+        assert_eq!(usages([]), "");
+        assert_eq!(usages([&a]), "a X");
+        assert_eq!(usages([&a, &b, &c]), "a X, b Y, or c Z");
+    }
 
     #[test]
     fn each_kind_declares_what_it_reads() {

@@ -283,8 +283,8 @@ impl fmt::Display for MmbSpec {
 mod tests {
     use std::net::SocketAddr;
 
-    use crate::ElementSpec;
     use crate::testing::{BoxBench, OWN, datagram};
+    use crate::{ElementSpec, MmbSpec};
     use narrows_core::{DOWN, Event, EventSink, UP};
     use narrows_units::Instant;
     use narrows_wire::FlowKey;
@@ -393,6 +393,75 @@ mod tests {
         assert_eq!(refused, begin);
         assert_eq!((more.all, &more.first[..2]), (3, &begin.first[..]));
         assert_eq!(flushed.first, ["add all accept"]);
+    }
+
+    #[test]
+    fn a_box_of_a_file_has_its_rules_when_that_was_read() {
+        for (words, source) in [
+            ("mmb add all drop", "words"),
+            ("mmb udp-block", "ready"),
+            ("mmb my.mmb", "file"),
+        ] {
+            let ElementSpec::Mmb(spec) = ElementSpec::parse(words).unwrap() else {
+                panic!("{words}: no box")
+            };
+            assert_eq!(spec.source(), source, "{words}");
+        }
+        let mut spec = ElementSpec::parse("mmb my.mmb").unwrap();
+        let file = spec.file().expect("a file");
+        for (text, line) in [("add all drop\nadd all\n", 2), ("list\n", 1)] {
+            let error = file.read(text).unwrap_err();
+            assert!(error.contains(&format!("line {line}")), "{text}: {error}");
+        }
+        file.read("add all mod ip-ttl 3\nadd all drop\n").unwrap();
+        let ElementSpec::Mmb(spec) = spec else {
+            panic!("a box")
+        };
+        let rules = spec.rules([]).remove(0);
+        assert_eq!(rules.first, ["add all mod ip-ttl 3", "add all drop"]);
+    }
+
+    #[test]
+    fn a_change_of_rules_begins_with_a_command() {
+        for (words, is) in [
+            ("add all drop", true),
+            ("flush; add all drop", true),
+            (" ;del;", true),
+            ("udp-block", false),
+            ("all add", false),
+            (" ; ", false),
+            ("", false),
+        ] {
+            assert_eq!(MmbSpec::is_command(words), is, "{words}");
+        }
+    }
+
+    #[test]
+    fn ready_boxes_complete_the_first_word_and_words_of_rules_any() {
+        let udp = ("udp-block".to_owned(), "drops UDP");
+        assert!(MmbSpec::completions("udp").contains(&udp));
+        let names = |before: &str| -> Vec<String> {
+            let found = MmbSpec::completions(before).into_iter();
+            found.map(|(name, _)| name).collect()
+        };
+        let has = |before: &str, name: &str| names(before).iter().any(|found| found == name);
+        for (before, name, found) in [
+            ("", "add", true),
+            ("", "snat", true),
+            ("", "list", false),
+            ("", "show", false),
+            ("add ", "snat", false),
+            ("add ", "ip-ttl", true),
+            ("add all drop; ", "flush", true),
+            ("add all drop; fl", "flush", true),
+            ("add all drop; fl", "add", false),
+            ("add !ip-t", "!ip-ttl", true),
+            ("add ip-t", "ip-ttl", true),
+        ] {
+            assert_eq!(has(before, name), found, "{before}: {:?}", names(before));
+        }
+        let all = MmbSpec::completions("add ip-tt");
+        assert!(all.iter().all(|(_, about)| !about.is_empty()), "{all:?}");
     }
 
     #[test]

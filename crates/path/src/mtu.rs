@@ -358,6 +358,26 @@ mod tests {
         assert_eq!(bench.element.counters().dropped, 5);
         bench.run_for(Duration::from_secs(1));
         assert_eq!(bench.push(UP, &datagram(a, b, 1401), 0).len(), 1);
+        // Half a second later it is the same second.
+        bench.run_for(Duration::from_millis(500));
+        let sent = (0..3).map(|_| bench.push(UP, &datagram(a, b, 1401), 0).len());
+        assert_eq!(sent.sum::<usize>(), 1);
+    }
+
+    #[test]
+    fn what_passes_what_is_dropped_and_errors_are_counted() {
+        let (a, b) = ("10.0.0.1:9", "10.0.0.2:7");
+        let mut bench = BoxBench::new("mtu 1400");
+        bench.push(UP, &datagram(a, b, 1000), 0);
+        let mut bytes = 1000;
+        for _ in 0..2 {
+            bytes += bench.push(UP, &datagram(a, b, 1500), 0)[0].1.len();
+        }
+        let counters = bench.element.counters();
+        assert_eq!((counters.packets_in, counters.bytes_in), (3, 4000));
+        let out = (counters.packets_out, counters.bytes_out);
+        assert_eq!(out, (3, u64::from(bytes)));
+        assert_eq!(counters.dropped, 2);
     }
 
     #[test]
@@ -385,6 +405,9 @@ mod tests {
             let ip = Ip::parse(&packet).unwrap();
             assert_ne!(payload, packet[ip.header_len + udp::HEADER_LEN..]);
             let quoted = Icmp::quoted(Icmp::protocol(ip.source), &forged.bytes[ip.header_len..]);
+            // The whole header of UDP is known.
+            let known = ip.header_len..ip.header_len + udp::HEADER_LEN;
+            assert_eq!(quoted.unwrap().1[known.clone()], packet[known]);
             let key = FlowKey::of(quoted.unwrap().1).unwrap();
             assert_eq!(Some(key), FlowKey::of(&packet));
         }

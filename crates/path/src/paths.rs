@@ -227,3 +227,131 @@ impl Paths {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use narrows_units::Duration;
+    use smallvec::smallvec;
+
+    use super::*;
+    use crate::ElementSpec;
+    use crate::testing::{Record, Seen, ms, site};
+
+    const HOST: Next = Next::Node(7);
+
+    /// Stages one after the other, the last of which leads to the host.
+    fn paths(words: &[&str]) -> Paths {
+        let count = words.len();
+        let stages = (1..).zip(words).map(|(behind, words)| {
+            let mut spec = ElementSpec::parse(words).unwrap();
+            if let Some(file) = spec.file() {
+                file.read("time_s,rate_mbit\n0,8\n2,4\n").unwrap();
+            }
+            let next = match behind as usize == count {
+                true => HOST,
+                false => Next::Stage(behind, 0),
+            };
+            Stage {
+                element: spec.build(&site(1)),
+                entity: EntityId(behind),
+                next: smallvec![next],
+                ports: Vec::new(),
+            }
+        });
+        Paths::new(stages.collect(), 1)
+    }
+
+    fn packet(paths: &mut Paths, number: u64) -> Box<Packet> {
+        let mut packet = paths.pool.take(Instant::ZERO, None);
+        packet.bytes.resize(1000, 0);
+        packet.bytes[0] = 0x45;
+        // The number travels as the birth time.
+        packet.born = Instant::from_nanos(number);
+        packet
+    }
+
+    /// Where a packet goes, and its number.
+    fn numbered((next, packet): (Next, Box<Packet>)) -> (Next, u64) {
+        (next, packet.born.as_nanos())
+    }
+
+    #[test]
+    fn a_packet_goes_from_stage_to_stage_when_each_wakes_and_then_to_the_host() {
+        let mut paths = paths(&["netem delay 5ms", "tap mid"]);
+        let mut events = Record::default();
+        let sent = packet(&mut paths, 3);
+        assert!(paths.push(ms(0), 0, 0, sent, &mut events).is_none());
+        assert_eq!(paths.wakes.peek(), Some((ms(5), 0)));
+        let (next, out) = paths.wake(ms(5), 0, &mut events).expect("it is due");
+        assert_eq!(next, Next::Stage(1, 0));
+        assert_eq!(paths.wakes.peek(), None);
+        let at_host = paths.push(ms(5), 1, 0, out, &mut events).map(numbered);
+        assert_eq!(at_host, Some((HOST, 3)));
+        assert_eq!(events.0, [(ms(5), Seen::Tapped(true))]);
+        assert!(paths.take().is_none());
+    }
+
+    #[test]
+    fn elements_that_want_to_be_called_at_the_start_are_noted() {
+        let mut paths = paths(&["tap mid", "rate trace a.csv"]);
+        paths.first_wakes();
+        // The second rate is from 2 s on.
+        assert_eq!(paths.wakes.peek(), Some((ms(2000), 1)));
+    }
+
+    #[test]
+    fn several_packets_and_one_behind_others_queue_up_in_their_order() {
+        let mut paths = paths(&["netem duplicate 100%", "tap mid"]);
+        let mut events = Record::default();
+        let sent = packet(&mut paths, 1);
+        assert!(paths.push(ms(0), 0, 0, sent, &mut events).is_none());
+        let sent = packet(&mut paths, 2);
+        assert!(paths.push(ms(0), 1, 0, sent, &mut events).is_none());
+        let other = packet(&mut paths, 3);
+        paths.send(Next::Node(1), other);
+        let taken: Vec<_> = std::iter::from_fn(|| paths.take().map(numbered)).collect();
+        // The copy, which is born now, and then the packet itself.
+        let copies = [0, 1].map(|number| (Next::Stage(1, 0), number));
+        assert_eq!(taken[..2], copies);
+        assert_eq!(taken[2..], [(HOST, 2), (Next::Node(1), 3)]);
+        // Then one goes straight on again.
+        let sent = packet(&mut paths, 4);
+        let passed = paths.push(ms(0), 1, 0, sent, &mut events).map(numbered);
+        assert_eq!(passed, Some((HOST, 4)));
+    }
+
+    #[test]
+    fn a_change_moves_wakes_and_the_first_refusal_is_returned() {
+        let mut paths = paths(&["tap mid", "rate 8Mbit overhead 0"]);
+        let sent = packet(&mut paths, 1);
+        paths.push(ms(0), 1, 0, sent, &mut Record::default());
+        assert_eq!(paths.wakes.peek(), Some((ms(1), 1)));
+        let mut planned = Planned {
+            at: ms(0),
+            stages: vec![(1, 0)],
+            words: "rate 4Mbit".to_owned(),
+        };
+        assert_eq!(paths.change(ms(0), &planned), Ok(()));
+        assert_eq!(paths.wakes.peek(), Some((ms(2), 1)));
+        planned.words = "rate 2Mbit".to_owned();
+        planned.stages.insert(0, (0, 0));
+        assert!(paths.change(ms(0), &planned).is_err(), "a tap has no rate");
+        let later = ms(0) + Duration::from_millis(4);
+        assert_eq!(paths.wakes.peek(), Some((later, 1)));
+    }
+
+    #[test]
+    fn every_element_is_asked_for_a_sample() {
+        #[derive(Default)]
+        struct Samples(u32);
+        impl EventSink for Samples {
+            fn record(&mut self, _: Instant, event: narrows_core::Event<'_>) {
+                self.0 += u32::from(matches!(event, narrows_core::Event::QueueSampled { .. }));
+            }
+        }
+        let mut samples = Samples::default();
+        let paths = paths(&["rate 8Mbit", "tap mid", "rate 1Mbit"]);
+        paths.sample(ms(0), &mut samples);
+        assert_eq!(samples.0, 2);
+    }
+}

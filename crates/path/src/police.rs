@@ -228,6 +228,29 @@ mod tests {
     }
 
     #[test]
+    fn overhead_costs_tokens_and_what_has_none_is_counted_as_dropped() {
+        let mut bench = Bench::new("police rate 8Kbit burst 200 overhead 100");
+        bench.offer(ms(0), 100, 0);
+        bench.offer(ms(0), 100, 0);
+        assert_eq!(bench.left.len(), 1);
+        assert_eq!(bench.element.counters().dropped, 1);
+    }
+
+    #[test]
+    fn a_change_of_rate_or_burst_leaves_the_other() {
+        let mut bench = Bench::new("police rate 8Kbit burst 100 overhead 0");
+        bench.offer(ms(0), 100, 0);
+        bench.change(ms(0), "rate 80Kbit");
+        bench.offer(ms(10), 100, 0);
+        bench.change(ms(10), "police burst 200");
+        bench.offer(ms(30), 100, 0);
+        bench.offer(ms(30), 100, 0);
+        bench.offer(ms(30), 100, 0);
+        let passed: Vec<u64> = bench.left.iter().map(|(i, _, _)| *i).collect();
+        assert_eq!(passed, [0, 1, 2, 3]);
+    }
+
+    #[test]
     fn with_ecn_the_excess_is_marked() {
         let mut bench = Bench::new("police rate 8Kbit burst 100 overhead 0 ecn");
         for class in [2, 2, 1, 0] {

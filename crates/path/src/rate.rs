@@ -421,6 +421,33 @@ mod tests {
     }
 
     #[test]
+    fn a_queue_that_shapes_by_itself_lets_each_packet_go_at_its_time() {
+        let mut bench = Bench::new("rate 1Gbit overhead 0 queue cake bandwidth 8mbit raw");
+        for _ in 0..5 {
+            bench.offer(ms(1), 1000, 0);
+        }
+        bench.run_until(ms(1000));
+        // 1000 bytes take a millisecond, and 8 us on the wire.
+        let left = leaving_ns(&bench);
+        let first = left[0];
+        let after: Vec<u64> = left.iter().map(|at| (at - first) / 1_000_000).collect();
+        assert_eq!(after, [0, 1, 2, 3, 4], "{left:?}");
+    }
+
+    #[test]
+    fn a_queue_with_a_clock_of_its_own_marks_and_the_link_counts_it() {
+        let mut bench = Bench::new("rate 1Mbit queue dualpi2");
+        for i in 0..300 {
+            bench.offer(ms(2 * i), 1000, 1);
+        }
+        bench.run_until(ms(700));
+        let marks = bench.record.0.iter();
+        let marks = marks.filter(|(_, seen)| *seen == Seen::Marked).count();
+        assert!(marks > 0);
+        assert_eq!(bench.element.counters().marked, marks as u64);
+    }
+
+    #[test]
     fn words_print_back() {
         for (words, printed) in [
             ("rate 50Mbit", "rate 50Mbit queue pfifo"),

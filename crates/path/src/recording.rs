@@ -220,6 +220,11 @@ mod tests {
         // 4 Mbit in 1.25 s.
         assert_eq!(rates.mean(), Rate::from_bits(3_200_000));
         assert_eq!(Rates::default().mean(), Rate::default());
+        let single = Rates::parse(b"time_s,rate_mbit\n0,8\n").unwrap();
+        assert_eq!(single.mean(), Rate::from_mbit(8));
+        // Two opportunities of 1504 bytes.
+        let trace = Recording::parse("a.up", Percent::HUNDRED, b"1\n2\n").unwrap();
+        assert_eq!(trace.bits_between(ms(0), ms(2)), 2.0 * 12_032.0);
     }
 
     #[test]
@@ -230,6 +235,10 @@ mod tests {
         ] {
             let error = Rates::parse(text).unwrap_err().to_string();
             assert!(!error.contains(char::is_control), "{error:?}");
+            assert!(
+                error.contains("red") || error.contains("?]0;title?"),
+                "{error}"
+            );
         }
     }
 

@@ -188,6 +188,19 @@ mod tests {
     }
 
     #[test]
+    fn a_given_route_is_for_its_destination_alone() {
+        // From 0 to 1 by way of 2, though it is a neighbour.
+        let links = [(0, 1), (0, 2), (2, 1), (1, 3)];
+        let hop = Hop { link: 1, up: UP };
+        let given = |at, to| GivenRoute { at, to, hop };
+        let routes = shortest(&[true; 4], &links, &[given(0, 1), given(1, 1)]);
+        assert_eq!(routes.next_hop(0, 1), Some(hop));
+        assert_eq!(routes.next_hop(0, 3), Some(Hop { link: 0, up: UP }));
+        assert_eq!(routes.next_hop(2, 1), Some(Hop { link: 2, up: UP }));
+        assert_eq!(routes.next_hop(1, 1), None, "it is there");
+    }
+
+    #[test]
     fn given_routes_in_a_circle_are_found_out() {
         let links = [(0, 1), (1, 2), (2, 3)];
         let given = GivenRoute {

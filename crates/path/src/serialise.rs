@@ -117,6 +117,37 @@ mod tests {
     }
 
     #[test]
+    fn a_rate_that_changes_while_nothing_is_sent_is_that_of_the_next_packet() {
+        // Idle for long, and at the nanosecond in which the end with its fraction is.
+        for at in [2_000_000, 403_734] {
+            let mut s = Serialiser::new(Rate::from_mbit(30));
+            assert_eq!(s.send(Instant::ZERO, 1514).as_nanos(), 403_734);
+            let now = Instant::from_nanos(at);
+            s.change_rate(now, Rate::from_bits(12_112_000));
+            assert_eq!(s.send(now, 1514).as_nanos(), at + 1_000_000);
+        }
+    }
+
+    #[test]
+    fn the_rest_has_the_fraction_of_a_nanosecond_in_it() {
+        // A frame ends at 403 733.33 ns; of that 1.33 ns are left, 4 at a third of the rate.
+        let mut s = Serialiser::new(Rate::from_mbit(30));
+        s.send(Instant::ZERO, 1514);
+        s.change_rate(Instant::from_nanos(403_732), Rate::from_mbit(10));
+        assert_eq!(s.end().as_nanos(), 403_736);
+    }
+
+    #[test]
+    fn a_rest_that_would_take_longer_than_there_is_time_ends_far_away() {
+        let mut s = Serialiser::new(Rate::from_bits(1_000));
+        for _ in 0..40_000 {
+            s.send(Instant::ZERO, 65_535);
+        }
+        s.change_rate(Instant::ZERO, Rate::from_bits(1));
+        assert!(s.end().as_nanos() > u64::MAX / 4, "{}", s.end());
+    }
+
+    #[test]
     fn at_a_rate_of_zero_a_packet_stays_as_it_is() {
         let mut s = Serialiser::new(Rate::from_mbit(10));
         assert_eq!(s.send(Instant::ZERO, 1250).as_nanos(), 1_000_000);

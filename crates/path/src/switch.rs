@@ -477,7 +477,19 @@ mod tests {
             rig.offer(Instant::ZERO, 2, KILO);
         }
         assert_eq!(rig.held(2), 2000);
-        assert_eq!(rig.switch.port_counters(2).dropped, 1);
+        let counters = rig.switch.port_counters(2);
+        assert_eq!(counters.dropped, 1);
+        let bytes = 3 * u64::from(KILO);
+        assert_eq!((counters.packets_in, counters.bytes_in), (3, bytes));
+        // One that would fit without its overhead.
+        let mut rig = Rig::new("switch buffer 999b alpha 1000 rate 1Kbit");
+        for _ in 0..2 {
+            rig.offer(Instant::ZERO, 2, KILO);
+        }
+        assert_eq!(rig.held(2), 0);
+        let counters = rig.switch.counters();
+        let refused = (counters.packets_in, counters.bytes_in, counters.dropped);
+        assert_eq!(refused, (2, 2 * u64::from(KILO), 2));
     }
 
     #[test]
@@ -496,6 +508,10 @@ mod tests {
             assert_eq!(spec.to_string(), written);
             assert_eq!(ElementSpec::parse(written), Ok(spec));
         }
+        let error = ElementSpec::parse("switch rate 1Gbit").unwrap_err();
+        assert_eq!(error.allowed, "buffer BYTES before it");
+        let twice = ElementSpec::parse("switch buffer 1mb buffer 2mb rate 1Gbit");
+        assert_eq!(twice, ElementSpec::parse("switch buffer 2mb rate 1Gbit"));
         for (words, at) in [
             ("switch", ""),
             ("switch rate 1Gbit", "rate"),

@@ -138,3 +138,30 @@ pub(crate) fn nothing_to_change(words: &str, what: &str) -> WordError {
         format!("no change: {what} has no parameters"),
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::ElementSpec;
+    use crate::testing::{Bench, Seen, ms};
+
+    #[test]
+    fn what_passes_is_reported_with_its_direction_and_leaves_at_once() {
+        let mut bench = Bench::new("tap mid");
+        bench.offer(ms(3), 100, 0);
+        assert_eq!(bench.left, [(0, ms(3), 0)]);
+        assert_eq!(bench.record.0, [(ms(3), Seen::Tapped(true))]);
+        bench.check_conservation();
+    }
+
+    #[test]
+    fn its_name_has_letters_digits_and_three_signs() {
+        for (words, fits) in [
+            ("tap a-b_c.1", true),
+            ("tap a/b", false),
+            ("tap", false),
+            ("tap a b", false),
+        ] {
+            assert_eq!(ElementSpec::parse(words).is_ok(), fits, "{words}");
+        }
+    }
+}

@@ -438,6 +438,7 @@ fn lines_are_written_as_they_are_read_and_mistakes_are_named() {
         ("cell blocks 6 trace", ""),
         ("cell blocks 6 cqi 7 error 100%", "100%"),
         ("cell blocks 6 cqi 7 window 0s", "0s"),
+        ("cell blocks 6 cqi 7 delay 2s", "2s"),
         ("cell blocks 6 cqi 7 scheduler fair", "fair"),
         ("cell blocks 6 distance 0m", "0m"),
     ] {
@@ -445,8 +446,18 @@ fn lines_are_written_as_they_are_read_and_mistakes_are_named() {
         assert_eq!(&words[error.span.clone()], at, "{words}: {error}");
     }
     let cell = ElementSpec::parse("cell blocks 6 cqi 7").unwrap();
-    let error = cell.overlaid("cell blocks 15").unwrap_err();
-    assert!(error.to_string().contains("all terminals share"), "{error}");
+    for (same, another) in [
+        ("blocks 6", "blocks 15"),
+        ("scheduler pf", "scheduler rr"),
+        ("window 100ms", "window 1s"),
+        ("delay 3ms", "delay 4ms"),
+        ("error 0%", "error 1%"),
+    ] {
+        let over = cell.overlaid(&format!("cell {same}")).unwrap();
+        assert_eq!(over, cell, "{same}");
+        let error = cell.overlaid(&format!("cell {another}")).unwrap_err();
+        assert!(error.to_string().contains("all terminals share"), "{error}");
+    }
     let port = cell.overlaid("cell cqi 9 queue codel").unwrap();
     assert_eq!(port.to_string(), "cell blocks 6 cqi 9 queue codel");
 }
@@ -479,5 +490,20 @@ proptest! {
             (bench.left, bench.by)
         };
         prop_assert_eq!(run(), run());
+    }
+}
+
+#[test]
+fn less_than_a_bit_of_a_block_is_no_service() {
+    // 40 bits a subframe for 50 blocks, and 400.
+    for (mbit, leave) in [("0.04", 0), ("0.4", 10)] {
+        let text = format!("time_s,rate_mbit\n0,{mbit}\n");
+        let spec = traced("cell blocks 50 trace a.csv", &text);
+        let mut bench = Bench::with(&spec, 1);
+        for _ in 0..10 {
+            bench.offer(ms(0), 100, 0);
+        }
+        bench.run_until(ms(1_000));
+        assert_eq!(bench.left.len(), leave, "{mbit}");
     }
 }

@@ -215,3 +215,62 @@ impl LossState {
 fn draw(rng: &mut Rng) -> u64 {
     u64::from(rng.draw_u32())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The first words of a generator, and which of so many packets it loses.
+    fn lost(spec: LossSpec, seed: u64, packets: usize) -> Vec<bool> {
+        let mut rng = Rng::for_name(seed, "loss");
+        let mut state = LossState::default();
+        (0..packets).map(|_| state.loses(&spec, &mut rng)).collect()
+    }
+
+    fn words(seed: u64) -> [u64; 2] {
+        let mut rng = Rng::for_name(seed, "loss");
+        [draw(&mut rng), draw(&mut rng)]
+    }
+
+    #[test]
+    fn a_chance_is_that_of_a_word_below_it() {
+        const ZERO: Percent = Percent::ZERO;
+        let elliott = |p, good_loss| LossSpec::GilbertElliott {
+            p,
+            r: ZERO,
+            bad_loss: Percent::HUNDRED,
+            good_loss,
+        };
+        let four = |p13, p14| LossSpec::FourState {
+            p13,
+            p31: ZERO,
+            p32: ZERO,
+            p23: ZERO,
+            p14,
+        };
+        for seed in 0..20 {
+            let [first, second] = words(seed);
+            // The second packet finds the state to which the first word leads.
+            let bad = |word| lost(elliott(Percent::at(word), ZERO), seed, 2)[1];
+            assert!(!bad(first) && bad(first + 1), "{first}");
+            let loses = |word| lost(elliott(ZERO, Percent::at(word)), seed, 1)[0];
+            assert!(!loses(second) && loses(second + 1), "{second}");
+            let burst = |word| lost(four(Percent::at(word), ZERO), seed, 1)[0];
+            assert!(!burst(first) && burst(first + 1), "{first}");
+            let alone = |word| lost(four(ZERO, Percent::at(word)), seed, 1)[0];
+            assert!(!alone(first) && alone(first + 1), "{first}");
+        }
+    }
+
+    #[test]
+    fn a_burst_may_have_received_packets_in_it() {
+        let burst = LossSpec::FourState {
+            p13: Percent::HUNDRED,
+            p31: Percent::ZERO,
+            p32: Percent::HUNDRED,
+            p23: Percent::HUNDRED,
+            p14: Percent::ZERO,
+        };
+        assert_eq!(lost(burst, 1, 5), [true, false, true, false, true]);
+    }
+}

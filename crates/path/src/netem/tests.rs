@@ -286,6 +286,13 @@ fn words_print_back_in_canonical_order() {
             None,
         ),
         ("netem delay 1ms duplicate 1% 2% limit 5", None),
+        ("netem delay 5ms reorder 25%", None),
+        ("netem delay 5ms gap 0", Some("netem delay 5ms")),
+        ("netem delay 0s slot 5ms", None),
+        (
+            "netem slot 5ms 5ms packets 0 bytes 0",
+            Some("netem delay 0s slot 5ms"),
+        ),
     ] {
         let spec = ElementSpec::parse(words).unwrap();
         assert_eq!(spec.to_string(), printed.unwrap_or(words));
@@ -378,4 +385,83 @@ fn corruption_flips_one_bit_anywhere_in_its_share_of_packets() {
     let words = "netem delay 1ms corrupt 5% 25%";
     assert_eq!(ElementSpec::parse(words).unwrap().to_string(), words);
     assert!(ElementSpec::parse("netem corrupt 101%").is_err());
+}
+
+#[test]
+fn a_rate_is_refused_with_the_element_that_it_is() {
+    let error = ElementSpec::parse("netem rate 10Mbit").unwrap_err();
+    let help = error.help.unwrap_or_default();
+    assert!(help.contains("rate 10Mbit queue pfifo"), "{help}");
+}
+
+#[test]
+fn with_ecn_what_is_not_lost_stays_unmarked_and_without_it_nothing_is_marked() {
+    let mut bench = Bench::new("netem loss 50% ecn");
+    for i in 0..100 {
+        bench.offer(ms(i), 100, 1);
+    }
+    let marked = bench.left.iter().filter(|(_, _, class)| *class == 3);
+    let marked = marked.count();
+    assert!((25..75).contains(&marked), "{marked}");
+    assert_eq!(bench.left.len(), 100);
+    let mut bench = Bench::new("netem loss 100%");
+    bench.offer(ms(0), 100, 1);
+    assert!(bench.left.is_empty());
+}
+
+#[test]
+fn a_corrupted_packet_differs_in_one_bit_whatever_that_was() {
+    let mut whole = Bench::new("netem loss none");
+    whole.offer(ms(0), 30, 0xff);
+    let mut whole = whole.contents.remove(0);
+    whole.resize(30, 0);
+    let mut bench = Bench::new("netem corrupt 100%");
+    for i in 0..1000 {
+        bench.offer(ms(i), 30, 0xff);
+    }
+    for bytes in &bench.contents {
+        let bits = bytes.iter().zip(&whole).map(|(a, b)| (a ^ b).count_ones());
+        assert_eq!(bits.sum::<u32>(), 1);
+    }
+}
+
+#[test]
+fn only_a_delay_that_is_the_same_for_all_lets_packets_out_ahead_of_time() {
+    for (words, known) in [
+        ("netem delay 10ms", 10),
+        ("netem delay 10ms loss 1%", 10),
+        ("netem delay 10ms 1ms", 0),
+        ("netem delay 10ms reorder 25%", 0),
+        ("netem delay 10ms slot 1ms", 0),
+    ] {
+        let found = Bench::new(words).element.lookahead();
+        assert_eq!(found, Duration::from_millis(known), "{words}");
+    }
+}
+
+#[test]
+fn a_packet_that_goes_ahead_leaves_as_it_comes() {
+    let mut bench = Bench::new("netem delay 10ms reorder 100%");
+    bench.offer(ms(3), 100, 0);
+    assert_eq!(bench.left, [(0, ms(3), 0)]);
+}
+
+#[test]
+fn a_packet_that_is_due_as_its_slot_opens_leaves_in_it() {
+    let mut bench = Bench::new("netem delay 1ms slot 1ms packets 1");
+    bench.offer(ms(0), 100, 0);
+    bench.run_until(ms(10));
+    assert_eq!(bench.left, [(0, ms(1), 0)]);
+}
+
+#[test]
+fn a_change_of_the_slots_opens_one_at_once_and_any_other_leaves_them() {
+    for (change, leaves) in [("slot 50ms packets 1", 10), ("loss 0%", 100)] {
+        let mut bench = Bench::new("netem delay 0s slot 100ms packets 1");
+        bench.offer(ms(0), 100, 0);
+        bench.offer(ms(5), 100, 0);
+        bench.change(ms(10), change);
+        bench.run_until(ms(1000));
+        assert_eq!(bench.left, [(0, ms(0), 0), (1, ms(leaves), 0)], "{change}");
+    }
 }

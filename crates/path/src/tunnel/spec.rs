@@ -317,6 +317,24 @@ mod tests {
     }
 
     #[test]
+    fn only_wireguard_with_one_source_port_works_behind_a_nat() {
+        for (line, passes) in [
+            ("tunnel wireguard", Some(true)),
+            ("tunnel wireguard sport 7", Some(true)),
+            ("tunnel wireguard sport auto", Some(false)),
+            ("tunnel fou", Some(false)),
+            ("tunnel ipsec", Some(false)),
+            ("tunnel end", None),
+        ] {
+            let Ok(ElementSpec::Tunnel(spec)) = ElementSpec::parse(line) else {
+                panic!("{line}");
+            };
+            let words = spec.words();
+            assert_eq!(words.map(TunnelWords::passes_nat), passes, "{line}");
+        }
+    }
+
+    #[test]
     fn wrong_words_are_refused_at_their_place() {
         for (line, at, help) in [
             ("tunnel", "", ""),

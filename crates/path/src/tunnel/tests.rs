@@ -345,6 +345,9 @@ fn esp_numbers_go_on_above_32_bits() {
         (0xffff_fffe, Some(1 << 32 | 3), 0xffff_fffe),
         (7, Some(3 << 32 | 0xffff_fff0), 4 << 32 | 7),
         (0xffff_ffff, Some(3), 0xffff_ffff),
+        // Of two that are equally near, the one with the upper half of the highest.
+        (0, Some(1 << 32 | 1 << 31), 1 << 32),
+        (1 << 31, Some(1 << 32), 1 << 32 | 1 << 31),
     ] {
         assert_eq!(extended(low, highest), whole, "{low} {highest:?}");
     }
@@ -445,6 +448,7 @@ fn an_error_is_believed_that_quotes_addresses_and_ports_or_the_spi_of_the_tunnel
         ("tunnel ipsec", None, true),
         ("tunnel ipsec", Some(spi), false),
         ("tunnel ipsec", Some((9, [17, 0])), false),
+        ("tunnel fou", Some((9, [6, 0])), false),
     ] {
         let mut pair = Pair::new(words);
         let mut quoted = pair.enter(&datagram(A, B, 1400), 0).bytes.clone();
@@ -515,4 +519,65 @@ fn what_is_not_the_tunnels_passes_and_what_cannot_be_read_does_not() {
     let nothing = pair.packet(&[0x45, 0], 0);
     assert!(pair.push(NEAR_ID, UP, nothing).is_empty());
     assert_eq!(pair.causes(), [DropCause::Malformed; 2]);
+}
+
+#[test]
+fn what_goes_in_and_what_comes_out_is_counted_and_so_are_errors() {
+    let mut pair = Pair::new("tunnel fou");
+    for _ in 0..2 {
+        let outer = pair.enter(&datagram(A, B, 100), 0);
+        assert_eq!(outer.len(), 128);
+    }
+    let mut bytes = 2 * 128;
+    for _ in 0..2 {
+        let long = pair.packet(&datagram(A, B, 1473), 0);
+        bytes += pair.push(NEAR_ID, UP, long)[0].1.len();
+    }
+    let counters = pair.near.counters();
+    let into = (counters.packets_in, counters.bytes_in);
+    assert_eq!(into, (4, 2 * 100 + 2 * 1473));
+    let out = (counters.packets_out, counters.bytes_out);
+    assert_eq!((out, counters.dropped), ((4, u64::from(bytes)), 2));
+}
+
+#[test]
+fn wireguard_counts_from_zero_and_esp_from_one() {
+    let outer = Pair::new("tunnel wireguard").enter(&datagram(A, B, 100), 0);
+    // Behind the headers of IP and UDP, a type and a receiver of four bytes each.
+    assert_eq!(outer.bytes[36..44], 0u64.to_le_bytes());
+    let outer = Pair::new("tunnel ipsec").enter(&datagram(A, B, 100), 0);
+    assert_eq!(outer.bytes[24..28], 1u32.to_be_bytes());
+}
+
+#[test]
+fn a_packet_of_another_length_than_its_header_says_and_a_fragment_are_dropped() {
+    let mut pair = Pair::new("tunnel ipsec");
+    let padded = pair.packet(&datagram(A, B, 100), 5);
+    assert!(pair.push(NEAR_ID, UP, padded).is_empty());
+    // The packet inside, of 100 bytes, has 118 with its trailer.
+    let mut outer = pair.enter(&datagram(A, B, 100), 0);
+    outer.bytes[38..40].copy_from_slice(&150u16.to_be_bytes());
+    assert!(pair.leave(outer).is_none());
+    // A later fragment, with the checksum of its header.
+    let mut outer = pair.enter(&datagram(A, B, 100), 0);
+    let sum = u16::from_be_bytes([outer.bytes[10], outer.bytes[11]]);
+    outer.bytes[7] = 1;
+    outer.bytes[10..12].copy_from_slice(&(sum - 1).to_be_bytes());
+    assert!(pair.leave(outer).is_none());
+    assert_eq!(pair.causes(), [DropCause::Malformed; 3]);
+}
+
+#[test]
+fn an_error_about_a_packet_of_ipv6_comes_from_the_address_of_ipv6() {
+    let mut pair = Pair::new("tunnel fou");
+    let outer = pair.enter(&datagram("[fd00::1]:9", "[fd00::2]:7", 1400), 0);
+    let mut error = Vec::new();
+    let router = "198.51.100.1".parse().unwrap();
+    let message = Icmp::TooBig { mtu: 1400 };
+    message.report(&mut error, router, &outer.bytes, 0).unwrap();
+    let error = pair.packet(&error, 0);
+    let (_, relayed) = pair.push(NEAR_ID, DOWN, error).remove(0);
+    let ip = Ip::parse(&relayed.bytes).unwrap();
+    assert_eq!(ip.source, OWN[1]);
+    assert_eq!(ip.destination, "fd00::1".parse::<IpAddr>().unwrap());
 }

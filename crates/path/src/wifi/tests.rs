@@ -258,3 +258,92 @@ fn a_frame_is_sent_eight_times_with_a_doubled_window_and_then_given_up() {
     // The standard deviation of one is 4.2 ms.
     assert!((mean - expected).abs() < 400.0, "{mean} for {expected}");
 }
+
+#[test]
+fn the_rate_is_that_of_the_aggregates_which_their_limits_allow() {
+    // Frames of an aggregate, and 12 kbit of each in the time from one to the next.
+    for (words, frames, share) in [
+        ("wifi mcs 9 frames 10", 10, 1.0),
+        ("wifi mcs 9 bytes 20000", 20_000 / 1544, 1.0),
+        // (1000 - 40) / 4 symbols of 1560 bits are 46,797 bytes.
+        ("wifi mcs 9 airtime 1ms", 46_797 / 1544, 1.0),
+        ("wifi mcs 9 error 25%", 64, 0.75),
+    ] {
+        let ppdu = VHT80.ppdu(1560, frames * subframe(1500));
+        let fixed = (AIFS + ppdu + SIFS + block_ack(9)).as_nanos() as f64 / 1e3;
+        let expected = f64::from(frames) * 12_000.0 / (fixed + backoff_us()) * share;
+        let spec = ElementSpec::parse(words).unwrap();
+        let mbit = spec.rates().unwrap().steps()[0].1.as_mbit_f64();
+        assert!(
+            (mbit - expected).abs() < 0.001,
+            "{words}: {mbit} {expected}"
+        );
+    }
+}
+
+#[test]
+fn words_over_another_link_need_an_mcs_or_a_file() {
+    let link = ElementSpec::parse("rate 1Mbit queue codel").unwrap();
+    assert!(link.overlaid("wifi mcs trace a.csv").is_ok());
+    assert!(link.overlaid("wifi width 40").is_err());
+}
+
+#[test]
+fn a_packet_that_comes_while_others_send_waits_for_the_rest_and_for_those_that_win() {
+    let n = 10_000;
+    let mut bench = Bench::new("wifi mcs 9 stations 1 theirs 100us");
+    for i in 0..n {
+        bench.offer(ms(10 * i), 1500, 0);
+    }
+    bench.run_until(Instant::MAX);
+    let waits = bench.left.iter().map(|(i, at, _)| at.since(ms(10 * i)));
+    let mean = waits.map(|wait| wait.as_nanos() as f64 / 1e3).sum::<f64>() / n as f64;
+    let own = AIFS.as_micros() as f64 + backoff_us();
+    let ppdu = VHT80.ppdu(1560, subframe(1500)).as_nanos() as f64 / 1e3;
+    // Half of what another sends, and one that wins before it on average.
+    let expected = own + 50.0 + (own + 100.0) + ppdu;
+    // The standard deviation of one is 0.3 ms.
+    assert!((mean - expected).abs() < 15.0, "{mean} for {expected}");
+}
+
+#[test]
+fn a_station_asks_for_nothing_when_all_is_sent() {
+    let mut bench = Bench::new("wifi mcs 9");
+    bench.offer(ms(0), 1500, 0);
+    bench.run_until(ms(1));
+    let (_, at, _) = bench.left[0];
+    let answered = at + SIFS + block_ack(9);
+    let mut bench = Bench::new("wifi mcs 9");
+    bench.offer(ms(0), 1500, 0);
+    bench.run_until(at);
+    assert_eq!(bench.element.next_wake(), Some(answered));
+    bench.run_until(answered);
+    assert_eq!(bench.element.next_wake(), None);
+}
+
+#[test]
+fn the_clock_of_a_queue_moves_nothing_of_what_is_on_the_air() {
+    let left = |queue: &str| {
+        let mut bench = Bench::new(&format!("wifi mcs 0 width 20 queue {queue}"));
+        for i in 0..1_500 {
+            bench.offer(ms(2 * i), 1000, 0);
+        }
+        bench.run_until(ms(4_000));
+        assert_eq!(bench.left.len(), 1_500, "{queue}");
+        bench.left
+    };
+    assert_eq!(left("pie target 1s"), left("pfifo"));
+}
+
+#[test]
+fn a_queue_that_shapes_by_itself_lets_the_station_send_at_its_times() {
+    let mut bench = Bench::new("wifi mcs 9 queue cake bandwidth 8mbit raw");
+    for _ in 0..5 {
+        bench.offer(ms(1), 1000, 0);
+    }
+    bench.run_until(ms(1_000));
+    assert_eq!(bench.left.len(), 5);
+    let (_, last, _) = bench.left[4];
+    // A millisecond each.
+    assert!(last > ms(5) && last < ms(7), "{last}");
+}
