@@ -1,7 +1,7 @@
 //! The element that a line for tc is: `tc qdisc add dev eth0 root netem delay 10ms`.
 
+use narrows_aqm::QueueSpec;
 use narrows_aqm::tc_line::Discipline;
-use narrows_aqm::{QUEUES, QueueSpec};
 use narrows_units::{Rate, WordError, Words};
 
 use crate::{ElementSpec, RateSpec};
@@ -22,10 +22,6 @@ pub(crate) fn of_tc(discipline: Discipline<'_>, line: &str) -> Result<ElementSpe
         if let Some(read) = ElementSpec::read(kind.text, &mut words, None) {
             return read.map_err(|e| e.shifted(parameters.start));
         }
-    }
-    if matches!(kind.text, "tbf" | "htb") && !QUEUES.contains(&kind.text) {
-        let error = kind.refused("netem, or a queue that shapes by itself, such as cake");
-        return Err(error.with_help("write a shaper as `rate 50Mbit shaper queue …`"));
     }
     let queue = QueueSpec::parse(line)?;
     let Some(shaped) = queue.shaped_to() else {
