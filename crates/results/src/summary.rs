@@ -14,6 +14,8 @@ pub use telemetry::{FieldFigures, SourceSummary, TelemetrySummary};
 pub use topology::{Topology, TopologyElement, TopologyHost, TopologyLink, TopologySplit};
 
 mod telemetry;
+#[cfg(test)]
+mod tests;
 mod topology;
 
 /// The metrics of one run. `summary.json` is this.
@@ -534,53 +536,4 @@ fn is_zero(count: &usize) -> bool {
 /// second. More is noise of the division, and makes files long.
 pub(crate) fn millionths(value: f64) -> f64 {
     (value * 1e6).round() / 1e6
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Flows by turns in two groups, with goodputs 1, 2, 3, … .
-    fn two_groups(flows: usize) -> RunSummary {
-        let name = |n: usize| format!("flow/f{n}");
-        let group = |rest| DirectionSummary {
-            flows: (0..flows).filter(|n| n % 2 == rest).map(name).collect(),
-            ..DirectionSummary::default()
-        };
-        let flow = |n: usize| FlowSummary {
-            name: name(n),
-            goodput_mbit: Some((n + 1) as f64),
-            ..FlowSummary::default()
-        };
-        RunSummary {
-            directions: vec![group(0), group(1)],
-            flows: (0..flows).map(flow).collect(),
-            ..RunSummary::default()
-        }
-    }
-
-    #[test]
-    fn a_share_is_of_those_that_a_flow_competes_with() {
-        let mut summary = two_groups(4);
-        // 1 and 3, and 2 and 4, compete.
-        let shares = summary.shares_pct();
-        assert_eq!(shares[0], Some(25.0));
-        assert_eq!(shares[3], Some(100.0 * 4.0 / 6.0));
-        assert_eq!(summary.share_pct(&summary.flows[3]), shares[3]);
-        summary.flows[0].goodput_mbit = None;
-        assert_eq!(
-            summary.shares_pct()[..3],
-            [None, Some(100.0 / 3.0), Some(100.0)]
-        );
-        summary.directions.clear();
-        assert_eq!(summary.shares_pct()[1], Some(100.0 * 2.0 / 9.0));
-    }
-
-    #[test]
-    fn shares_of_a_hundred_thousand_flows_come_to_an_end() {
-        // A search through all flows for each pair of them would be 10¹⁵ comparisons.
-        let shares = two_groups(100_000).shares_pct();
-        let sum: f64 = shares.into_iter().flatten().sum();
-        assert!((sum - 200.0).abs() < 1e-6, "{sum}");
-    }
 }

@@ -178,7 +178,7 @@ struct Row {
 
 impl Serialize for Row {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(2 + self.values.len()))?;
+        let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("t", &self.t)?;
         map.serialize_entry("dur", &self.step_s)?;
         for (key, value) in &self.values {

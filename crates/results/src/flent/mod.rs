@@ -26,6 +26,8 @@
 
 mod columns;
 mod names;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::io::{BufWriter, IntoInnerError, Write};

@@ -66,7 +66,7 @@ fn rated<'a>(plan: &'a Plan, routes: &Routes, facts: &FlowPlan) -> Vec<Rated<'a>
 fn meant(rated: &[Rated<'_>], (from, to): (Instant, Instant)) -> Vec<bool> {
     let mut instants = vec![from];
     for r in rated {
-        instants.extend(r.rates.steps().filter(|at| from < *at && *at < to));
+        instants.extend(r.rates.steps().filter(|at| (from..to).contains(at)));
     }
     let mut meant = vec![false; rated.len()];
     for at in instants {
@@ -82,7 +82,7 @@ fn meant(rated: &[Rated<'_>], (from, to): (Instant, Instant)) -> Vec<bool> {
 /// Whether `other` signalled more congestion to a flow than `meant` did. Marks and drops are one
 /// kind of signal where a mark counts as a loss would (RFC 3168 §5); a control that needs ECN
 /// makes more of less, so that of two queues the one that marks and drops no less counts.
-fn outdoes(other: &FlowSignals, meant: &FlowSignals, alike: bool) -> bool {
+pub(super) fn outdoes(other: &FlowSignals, meant: &FlowSignals, alike: bool) -> bool {
     if alike {
         return other.marks + other.drops > meant.marks + meant.drops;
     }

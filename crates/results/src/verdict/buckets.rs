@@ -14,9 +14,9 @@ use super::checks::{Findings, is_seen};
 use crate::summary::RunSummary;
 
 /// Who sends packets of one five-tuple there and of its reverse back.
-struct Talker {
+pub(super) struct Talker {
     /// `flow/prague`, `probe/ping`.
-    name: String,
+    pub(super) name: String,
     ends: Ends,
     dscp: u8,
     protocol: u8,
@@ -25,7 +25,7 @@ struct Talker {
 }
 
 /// The flows and probes of `plan`.
-fn talkers(plan: &Plan) -> Vec<Talker> {
+pub(super) fn talkers(plan: &Plan) -> Vec<Talker> {
     let flows = plan.flows.iter().enumerate().map(|(i, flow)| Talker {
         name: format!("flow/{}", flow.name),
         ends: plan.flow_ends(i),
@@ -96,13 +96,13 @@ pub(super) fn judge(found: &mut Findings, plan: &Plan, routes: &Routes, summary:
 }
 
 /// Whether two flows are different ones, and there at the same time.
-fn meet(plan: &Plan, one: &Talker, other: &Talker) -> bool {
+pub(super) fn meet(plan: &Plan, one: &Talker, other: &Talker) -> bool {
     let end = |flow: &Talker| flow.stop.unwrap_or(Instant::ZERO + plan.duration);
     one.name != other.name && one.start < end(other) && other.start < end(one)
 }
 
 /// What a queue sees of every packet of `talker` in one direction.
-fn packet(talker: &Talker, source: SocketAddr, destination: SocketAddr) -> Packet {
+pub(super) fn packet(talker: &Talker, source: SocketAddr, destination: SocketAddr) -> Packet {
     let mut bytes = Vec::new();
     let fields = IpFields {
         source: source.ip(),

@@ -212,13 +212,8 @@ fn negotiation(found: &mut Findings, facts: &FlowPlan, flow: &FlowSummary) {
         (false, true) => "classic ECN",
         (false, false) => "no ECN",
     };
-    let needs = tcp.cc.needs();
-    let mode = match tcp.ecn {
-        EcnMode::Auto if needs.accecn => EcnMode::AccEcn,
-        EcnMode::Auto if needs.ecn && !flow.accecn => EcnMode::Classic,
-        other => other,
-    };
-    let asked = match mode {
+    // The check of a scenario has put what the control needs in the place of `auto`.
+    let asked = match tcp.ecn {
         EcnMode::AccEcn if !flow.accecn => "AccECN",
         EcnMode::Classic if !flow.ecn || flow.accecn => "classic ECN",
         EcnMode::Off if flow.ecn || flow.accecn => "no ECN",

@@ -9,6 +9,8 @@ mod grouped;
 mod interval;
 mod mixes;
 mod rig;
+#[cfg(test)]
+mod tests;
 
 use serde::{Deserialize, Serialize};
 
