@@ -41,6 +41,21 @@ pub(super) struct Seen {
     rejected: BTreeMap<(Technique, Quantity), u64>,
 }
 
+impl Seen {
+    /// One of which nothing has passed.
+    pub(super) fn begun(called: String, plan: Option<usize>, profile: Profile) -> Self {
+        Self {
+            called,
+            plan,
+            all: Passing::default(),
+            inside: Passing::default(),
+            profile,
+            before: Passing::default(),
+            rejected: BTreeMap::new(),
+        }
+    }
+}
+
 pub(super) enum Entry {
     Sample(u64, Sample),
     Estimate(u64, Instant, Estimate),
@@ -161,15 +176,8 @@ impl Found {
 
 impl SampleSink for Found {
     fn began(&mut self, flow: &Flow, _: Instant) {
-        let seen = Seen {
-            called: Names::open().flow(flow).to_string(),
-            plan: self.now,
-            all: Passing::default(),
-            inside: Passing::default(),
-            profile: flow.profile(),
-            before: Passing::default(),
-            rejected: BTreeMap::new(),
-        };
+        let called = Names::open().flow(flow).to_string();
+        let seen = Seen::begun(called, self.now, flow.profile());
         self.flows.insert(flow.id(), seen);
     }
 

@@ -376,6 +376,13 @@ mod tests {
         }
     }
 
+    fn carrying(id: u64, bytes: &[u8]) -> Packet {
+        Packet {
+            bytes: bytes.to_vec(),
+            ..packet(id)
+        }
+    }
+
     /// What happened to the packets of one flow: id, sender, when it left, and
     /// when it arrived, if it did.
     fn ledger(packets: &[(u64, usize, u64, Option<u64>)]) -> PacketTable {
@@ -538,5 +545,56 @@ mod tests {
             (3, OPENER, 92, None),
         ]);
         assert_eq!(ledger.round_trip(&sample(FULL, 1, 3, 102, 61)), None);
+    }
+
+    #[test]
+    fn the_ecn_field_is_the_end_of_the_second_byte_of_ipv4_and_in_its_middle_of_ipv6() {
+        for (bytes, field) in [
+            (&[0x45, 0x03][..], CE),
+            (&[0x45, 0xb9], 1),
+            (&[0x60, 0x30], CE),
+            (&[0x6f, 0xd3], 1),
+            (&[0x60, 0x03], 0),
+        ] {
+            assert_eq!(ecn(&carrying(0, bytes)), field, "{bytes:x?}");
+        }
+    }
+
+    #[test]
+    fn rates_are_of_what_was_sent_what_passed_or_what_came() {
+        let mut ledger = ledger(&[]);
+        let mut passed = Passed::default();
+        // Of the opener's eight packets the first is lost before the tap and the second behind
+        // it; the second and third pass with CE, the third and fourth arrive with it. Of the
+        // answerer's four the first is lost behind the tap.
+        for id in 0..12 {
+            let side = usize::from(id >= 8);
+            ledger.sent(MS(id), HOSTS[side], &packet(id));
+            let header = |with: bool| carrying(id, if with { &[0x45, CE] } else { &[0x45, 0] });
+            if id != 0 {
+                passed.pass(MS(id + 20), &header(id == 1 || id == 2));
+            }
+            match id {
+                0 | 1 | 8 => ledger.dropped(&packet(id)),
+                _ => ledger.received(MS(id + 40), &header(id == 2 || id == 3)),
+            }
+        }
+        use Quantity as Q;
+        let (one, other) = (Side::Initiator, Side::Responder);
+        for (quantity, rate) in [
+            (Q::UpstreamLoss(one), 0.125),
+            (Q::DownstreamLoss(one), 1.0 / 7.0),
+            (Q::UpstreamCe(one), 2.0 / 7.0),
+            (Q::EndToEndCe(one), 2.0 / 6.0),
+            (Q::DownstreamCe(one), 1.0 / 5.0),
+            (Q::ThreeQuarterLoss(one), 1.0 - 0.75 * 0.875),
+            (Q::HalfRoundTripLoss(other), 1.0 - 0.75 * 0.875),
+            (Q::RoundTripLoss(one), 1.0 - 0.75 * 0.75),
+        ] {
+            let found = ledger.rate(0, quantity, &passed, Span::WHOLE);
+            assert_eq!(found, Some(rate), "{quantity:?}");
+        }
+        let block = sample(Q::UpstreamLoss(one), 0, 3, 40, 1);
+        assert_eq!(ledger.block(&block, &passed), Some(0.25));
     }
 }

@@ -1,5 +1,8 @@
 //! What the samples of each flow and technique come to.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 
 use narrows_observe::{Estimate, Measured, Sample, Technique, Unit};
