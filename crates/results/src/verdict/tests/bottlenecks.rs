@@ -172,6 +172,13 @@ fn another_queue_that_signals_more_than_the_one_that_is_meant_is_the_wrong_bottl
     assert_eq!(wrong(&faster, &[1]), of("flow/second", ""));
     let more = "; likewise of 1 more flows";
     assert_eq!(wrong(&faster, &[0, 1]), of("flow/first", more));
+    // To CUBIC marks there are more than drops here; to Prague they are something else.
+    for (flow, expected) in [(0, 0), (1, 1)] {
+        let verdict = judged(plan_of(&faster), |_, summary| {
+            summary.flows[flow].signals = vec![signals(FIRST, 20, 0), signals(MEANT, 0, 10)];
+        });
+        assert_eq!(verdict.findings.len(), expected);
+    }
     // One of the same rate is meant to be one as well.
     assert_eq!(wrong(&with_first("rate 50Mbit queue pfifo"), &[0, 1]), None);
 }
