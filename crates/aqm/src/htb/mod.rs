@@ -276,18 +276,12 @@ impl Htb {
 
     /// Gives a class its mode after so many ns; how long it lasts (`htb_change_class_mode`).
     fn change_mode(&mut self, index: usize, after: i64) -> i64 {
-        let class = &self.classes[index];
-        let (mode, lasts) = class.mode_after(after);
-        let old = class.mode;
-        if mode != old {
-            let active = class.active != 0;
-            if active && old != Mode::CannotSend {
-                self.deactivate(index);
-            }
+        let (mode, lasts) = self.classes[index].mode_after(after);
+        if mode != self.classes[index].mode {
+            // Neither does anything to a class without packets, or that cannot send.
+            self.deactivate(index);
             self.classes[index].mode = mode;
-            if active && mode != Mode::CannotSend {
-                self.activate(index);
-            }
+            self.activate(index);
         }
         lasts
     }
