@@ -309,7 +309,7 @@ impl Queue for Bearers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Bench, ETHERNET, ms};
+    use crate::testing::{Bench, ETHERNET, between, ms};
 
     /// DSCPs in the DS field.
     const EF: u8 = 46 << 2;
@@ -352,6 +352,24 @@ mod tests {
         // 2 has priority 4, and 3 has 3.
         let words = "bearers bearer a qci 2 dscp 46 bearer b qci 3";
         assert_eq!(order(words, &[EF, 0], None), [1, 0]);
+    }
+
+    #[test]
+    fn what_waits_overtakes_a_begun_packet_of_a_lower_priority_alone() {
+        let words = "bearers bearer default bearer video qci 7 dscp 34 bearer ims qci 5 dscp 46";
+        let all = [0, AF41, EF];
+        for waiting in [None, Some(0), Some(1), Some(2)] {
+            let mut b = queue(words, None);
+            if let Some(place) = waiting {
+                b.offer_class(ms(1), 1, all[place], 500);
+            }
+            for (place, class) in all.into_iter().enumerate() {
+                let begun = between(&mut b.pool, ms(1), [1, 1], 1, class, 500);
+                // Later in the line is of a higher priority here.
+                let want = waiting.is_some_and(|waiting| waiting > place);
+                assert_eq!(b.queue.overtakes(&begun), want, "{waiting:?}, {place}");
+            }
+        }
     }
 
     #[test]

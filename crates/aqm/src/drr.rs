@@ -424,6 +424,20 @@ mod tests {
     }
 
     #[test]
+    fn a_class_that_holds_its_packets_back_lets_the_others_send() {
+        let words = "drr class a dscp 46 queue (tbf rate 1Mbit burst 1600 limit 30000) class b";
+        let mut b = queue(words, None);
+        for class in [EF, EF, 0] {
+            assert!(b.offer_class(ms(1), 1, class, 1_514).1);
+        }
+        assert_eq!(bands(&mut b), [0, 1]);
+        // 1514 bytes less the 86 that are left take 11.424 ms at 125 kB/s.
+        let at = b.queue.next_dequeue(ms(1)).unwrap();
+        assert_eq!(at.as_nanos(), 1_000_000 + 11_424_000);
+        assert_eq!(b.take(at).map(|t| t.band), Some(0));
+    }
+
+    #[test]
     fn lines_that_leave_packets_without_a_class_or_in_two_are_refused() {
         let refused = |words: &str| {
             let e = QueueSpec::parse(words).unwrap_err();

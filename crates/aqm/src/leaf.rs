@@ -153,3 +153,105 @@ pub(crate) fn sum<'a>(leaves: impl Iterator<Item = &'a Leaf>) -> QueueCounts {
 pub(crate) fn earliest(times: impl Iterator<Item = Option<Instant>>) -> Option<Instant> {
     times.flatten().min()
 }
+
+#[cfg(test)]
+mod tests {
+    use narrows_units::Rate;
+    use narrows_wire::Ecn::{Ect0, NotEct};
+
+    use super::*;
+    use crate::QUEUES;
+    use crate::testing::{Bench, ETHERNET, ms};
+    use crate::words::before;
+
+    const FRAME: u32 = 1514;
+
+    /// `leaf` in each queue that has others inside, where packets without a DSCP wait.
+    fn around(leaf: &str) -> [String; 5] {
+        [
+            format!("prio band 1 queue ({leaf})"),
+            format!("drr class a queue ({leaf})"),
+            format!("htb class a rate 1Gbit queue ({leaf})"),
+            format!("tbf rate 1Gbit burst 100000 limit 1Mb queue ({leaf})"),
+            format!("bearers bearer a queue ({leaf})"),
+        ]
+    }
+
+    #[test]
+    fn each_queue_inside_has_its_clock_run_when_it_is_due() {
+        let times = |words: &str, count: usize| {
+            let mut b = Bench::new(words);
+            let next = std::iter::from_fn(|| {
+                let at = b.queue.next_tick()?;
+                b.queue.tick(at);
+                Some(at)
+            });
+            next.take(count).collect::<Vec<_>>()
+        };
+        for words in around("pi2 tupdate 10ms") {
+            assert_eq!(times(&words, 3), [ms(10), ms(20), ms(30)], "{words}");
+        }
+        let (fast, slow) = ("queue (pi2 tupdate 10ms)", "queue (pi2 tupdate 25ms)");
+        for words in [
+            format!("prio band 0 {fast} band 1 {slow}"),
+            format!("drr class a dscp 46 {fast} class b {slow}"),
+            format!("htb class a rate 1Mbit dscp 46 {fast} class b rate 1Mbit {slow}"),
+            format!("bearers bearer a dscp 46 {fast} bearer b {slow}"),
+        ] {
+            let want = [10, 20, 25, 30, 40, 50, 60].map(ms);
+            assert_eq!(times(&words, 7), want, "{words}");
+        }
+        // COBALT has no clock.
+        for words in around("cobalt") {
+            assert_eq!(times(&words, 1), [], "{words}");
+        }
+    }
+
+    #[test]
+    fn each_queue_inside_learns_a_new_rate_of_the_link() {
+        // COBALT signals nothing below the time of four frames: 4.8 ms at 10 Mbit/s, and
+        // 48 ms at 1 Mbit/s. A link that stands still counts no frames.
+        for (rate, signalled) in [(10, true), (1, false), (0, true)] {
+            for words in around("cobalt") {
+                let mut b = Bench::new(&words);
+                b.queue.link_rate_changed(Rate::from_mbit(rate));
+                for i in 0..400 {
+                    b.offer(ms(i), 1, Ect0, FRAME);
+                    if i >= 6 {
+                        b.take(ms(i));
+                    }
+                }
+                assert_eq!(!b.log.marks.is_empty(), signalled, "{words}, {rate} Mbit/s");
+            }
+        }
+    }
+
+    #[test]
+    fn a_packet_that_was_looked_at_counts_as_waiting_in_any_queue() {
+        for kind in QUEUES {
+            let leaf = format!("{kind} {}", before(kind));
+            let words = format!("tbf rate 1Mbit burst 1600 limit 1Mb queue ({leaf})");
+            let mut b = Bench::new(&words);
+            let waits = |b: &Bench| {
+                let backlog = b.queue.backlog();
+                (backlog.packets, backlog.bytes)
+            };
+            (0..2).for_each(|_| assert!(b.offer(ms(1), 1, NotEct, 1_400).1, "{kind}"));
+            assert!(b.take(ms(1)).is_some(), "{kind}");
+            assert_eq!(waits(&b), (1, 1_400), "{kind}");
+            // 200 bytes of tokens are left.
+            assert!(b.take(ms(1)).is_none(), "{kind}");
+            assert_eq!(waits(&b), (1, 1_400), "{kind}");
+            assert!(b.take(ms(100)).is_some(), "{kind}");
+            assert_eq!(waits(&b), (0, 0), "{kind}");
+        }
+    }
+
+    #[test]
+    fn what_is_printed_of_a_leaf_is_what_it_counts() {
+        let mut rng = Rng::for_name(1, "queue");
+        let leaf = Leaf::new(&QueueSpec::default(), EntityId(7), ETHERNET, &mut rng);
+        let want = format!("Leaf {{ counts: {:?}, .. }}", leaf.counts());
+        assert_eq!(format!("{leaf:?}"), want);
+    }
+}

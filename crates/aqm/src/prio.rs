@@ -347,6 +347,10 @@ mod tests {
         assert_eq!(refused("prio band 3 queue (pfifo)"), "band");
         assert_eq!(refused("prio band 0 queue pfifo"), "pfifo");
         assert_eq!(refused("prio band 0 queue (pfifo limit 0)"), "0");
+        // The queue of a band may be said again, and not be another one.
+        let twice = |queue: &str| format!("prio band 0 queue (codel) band 0 queue ({queue})");
+        assert!(QueueSpec::parse(&twice("codel")).is_ok());
+        assert!(QueueSpec::parse(&twice("pie")).is_err());
         let mut b = queue("prio", None);
         assert!(b.queue.change(ms(1), "bands 4").is_err());
         assert!(b.queue.change(ms(1), "band 0 queue (codel)").is_err());

@@ -530,6 +530,9 @@ mod tests {
             "sfq limit 3",
             "pie limit 3",
             "fq_pie limit 3",
+            "pi2 limit 3",
+            "dualpi2 limit 3",
+            "red limit 4542 min 3000 max 4500 avpkt 1000 burst 50",
         ] {
             assert_eq!(taken(leaf), 2, "{leaf}");
         }

@@ -373,7 +373,7 @@ fn a_changed_spec_keeps_what_is_not_named() {
 }
 
 /// What has to stand before a parameter of this queue, for its line to be whole.
-fn before(kind: &str) -> &'static str {
+pub(crate) fn before(kind: &str) -> &'static str {
     match kind {
         "red" => "limit 400000 avpkt 1000",
         "tbf" => "rate 1Mbit burst 2000 limit 3000",

@@ -214,3 +214,43 @@ fn a_change_gives_other_rates_and_no_other_tree() {
         assert!(b.queue.change(ms(1), words).is_err(), "{words}");
     }
 }
+
+const HELD: &str = "queue (tbf rate 8bit burst 1600 limit 30000)";
+
+#[test]
+fn a_class_that_holds_its_packets_back_lets_the_others_send() {
+    let words = format!("htb class a rate 1Mbit dscp 46 {HELD} class b rate 1Mbit");
+    let mut b = queue(&words, None);
+    for (flow, class) in [(1, 46 << 2), (2, 46 << 2), (3, 0)] {
+        assert!(b.offer_class(ms(1), flow, class, FRAME).1);
+    }
+    let mut flows: Vec<_> = std::iter::from_fn(|| b.take(ms(100)))
+        .map(|t| t.flow)
+        .collect();
+    flows.sort_unstable();
+    assert_eq!(flows, [1, 3]);
+}
+
+#[test]
+fn a_class_whose_aqm_drops_all_gives_way_to_one_that_holds_its_packets_back() {
+    let words = format!(
+        "htb class a rate 1Mbit dscp 46 \
+         queue (pi2 variant rfc9332 noecn target 1ms tupdate 1ms alpha 100 beta 100) \
+         class b rate 1Mbit {HELD}"
+    );
+    let mut b = queue(&words, None);
+    let offer = |b: &mut Bench, flow, class| assert!(b.offer_class(ms(1), flow, class, FRAME).1);
+    [(1, 46 << 2), (2, 0), (2, 0)]
+        .into_iter()
+        .for_each(|(flow, class)| offer(&mut b, flow, class));
+    assert_eq!(std::iter::from_fn(|| b.take(ms(1))).count(), 2);
+    (0..3).for_each(|_| offer(&mut b, 1, 46 << 2));
+    // The probability rises to 1 while nothing leaves. What is gathered has to exceed 1, so
+    // that one packet passes, and the class keeps its turn.
+    b.tick_until(ms(5_000));
+    assert_eq!(b.take(ms(5_000)).map(|t| t.flow), Some(1));
+    assert_eq!(b.queue.counts().dropped, 0);
+    assert!(b.take(ms(5_000)).is_none());
+    assert_eq!(b.queue.counts().dropped, 2);
+    assert_eq!(b.queue.backlog().packets, 1);
+}
