@@ -172,3 +172,6 @@ impl QueueSpec {
 }
 
 narrows_units::written_as_words!(QueueSpec);
+
+#[cfg(test)]
+mod tests;

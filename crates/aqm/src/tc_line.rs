@@ -164,6 +164,22 @@ mod tests {
                 "overhead",
             ),
             (
+                "tc qdisc add dev eth0 root estimator 1sec 8sec pfifo",
+                "estimator",
+                "in any case",
+            ),
+            ("tc qdisc add dev eth0 est 1sec 8sec pfifo", "est", "rates"),
+            (
+                "tc qdisc add dev eth0 ingress_block 1 clsact",
+                "ingress_block",
+                "filters",
+            ),
+            (
+                "tc qdisc add dev eth0 egress_block 1 clsact",
+                "egress_block",
+                "filters",
+            ),
+            (
                 "tc qdisc add dev eth0 handle ffff: ingress",
                 "ingress",
                 "no packets",

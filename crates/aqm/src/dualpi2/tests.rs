@@ -460,6 +460,11 @@ fn rtts_give_what_tc_derives_from_them() {
     assert_eq!(config.tupdate, Duration::from_micros(16_666));
     assert_eq!(config.beta, 3.0);
     assert_eq!(config.alpha, 42.0 / 256.0);
+    // The greatest is six times the typical one.
+    let read = |words: &str| -> DualPi2Config {
+        reading::fresh(narrows_units::Words::new(words)).unwrap()
+    };
+    assert_eq!(read("typical_rtt 15ms"), read("max_rtt 90ms"));
     let words = narrows_units::Words::new("max_rtt 90ms typical_rtt 60ms");
     let c: DualPi2Config = reading::fresh(words).unwrap();
     assert_eq!(c.target, Duration::from_millis(60));
