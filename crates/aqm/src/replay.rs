@@ -430,4 +430,68 @@ mod tests {
         let found = Difference::between(400, [&holed, &left]);
         assert_eq!((found.dropped, found.dropped_by_one), ([1, 0], 1));
     }
+
+    #[test]
+    fn a_packet_of_ipv6_is_recognised_behind_a_hop_that_marks_it() {
+        let packet = |ident: u16| {
+            let fields = IpFields {
+                source: std::net::Ipv6Addr::from(1).into(),
+                destination: std::net::Ipv6Addr::from(2).into(),
+                traffic_class: 2,
+                ttl: 64,
+                protocol: ip::UDP,
+                ident: 0,
+            };
+            let mut bytes = Vec::new();
+            fields.write(&mut bytes, 8);
+            bytes.extend(ident.to_be_bytes());
+            bytes.extend([0; 6]);
+            Recorded {
+                at: Instant::from_nanos(u64::from(ident)),
+                len: bytes.len() as u32,
+                bytes,
+                id: None,
+            }
+        };
+        let came = [packet(1), packet(2)];
+        let left = [(1, true), (0, false)].map(|(arrival, marked)| Departure {
+            arrival,
+            at: Instant::from_nanos(5),
+            marked,
+        });
+        let seen = behind(&came, &left);
+        assert_eq!(departures(&came, &seen, Known::ByBytes), left);
+    }
+
+    #[test]
+    fn a_clock_of_the_queue_delays_and_hastens_no_packet() {
+        // Every 2 ms one packet, which takes 1264 bytes at 10 Mbit/s: 1.0112 ms.
+        let mut came = arrivals();
+        for (at, packet) in came.iter_mut().enumerate() {
+            packet.at = Instant::from_nanos(2_000_000 * at as u64);
+        }
+        for words in ["pi2 tupdate 3ms", "pie"] {
+            let spec = QueueSpec::parse(words).unwrap();
+            let left = replay(&spec, &came, ETHERNET, Wire::Serial, Open::default());
+            assert_eq!(left.len(), came.len(), "{words}");
+            for (packet, departure) in came.iter().zip(left) {
+                let took = departure.at.since(packet.at);
+                assert_eq!(took, Duration::from_nanos(1_011_200), "{words}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_open_is_tried_with_each_seed_and_evenly_spread_phases() {
+        let unit = Duration::from_nanos(1_024);
+        let all: Vec<_> = Open::each(2, 4, unit).collect();
+        let want = [1, 2].map(|seed| {
+            [0, 256, 512, 768].map(|phase| Open {
+                seed,
+                phase: Duration::from_nanos(phase),
+            })
+        });
+        assert_eq!(all, want.concat());
+        assert_eq!(Open::each(3, 0, unit).count(), 0);
+    }
 }

@@ -38,6 +38,20 @@ fn the_dummy_keeps_a_flow_in_the_bulk_queue_until_it_reaches_the_head() {
 }
 
 #[test]
+fn a_dummy_alone_stays_where_it_is() {
+    let mut b = Bench::new("cnq_codel_af");
+    b.offer(ms(1), 1, NotEct, FRAME);
+    assert_eq!(b.take(ms(1)).unwrap().flow, 1);
+    assert!(b.take(ms(1)).is_none());
+    // Flow 1's dummy is still in the bulk queue, and so flow 1 is not sparse.
+    for flow in [2, 2, 1] {
+        b.offer(ms(1), flow, NotEct, FRAME);
+    }
+    let flows: Vec<u16> = (0..3).map(|_| b.take(ms(1)).unwrap().flow).collect();
+    assert_eq!(flows, [2, 2, 1]);
+}
+
+#[test]
 fn dummies_are_no_backlog() {
     let mut b = Bench::new("cnq_codel_af");
     b.offer(ms(1), 1, NotEct, FRAME);

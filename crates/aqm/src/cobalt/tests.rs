@@ -59,3 +59,14 @@ fn a_delay_of_four_frames_at_the_links_rate_signals_nothing() {
         assert_eq!(!b.log.marks.is_empty(), signalled, "{rate} {ms_waited}");
     }
 }
+
+#[test]
+fn a_lower_limit_drops_from_the_head_at_the_next_call() {
+    let mut b = Bench::new("cobalt");
+    (0..5).for_each(|_| assert!(b.offer(ms(1), 1, NotEct, FRAME).1));
+    b.queue.change(ms(1), "limit 2").unwrap();
+    assert_eq!(b.take(ms(1)).map(|t| t.id), Some(3));
+    let dropped: Vec<_> = b.log.drops.iter().map(|d| (d.1, d.2)).collect();
+    assert_eq!(dropped, [0, 1, 2].map(|id| (id, DropCause::Overflow)));
+    assert!(b.queue.change(ms(1), "flows 2").is_err());
+}

@@ -307,6 +307,15 @@ mod tests {
                 "{p}"
             );
         }
+        // Under a bound, and not at it.
+        for (parts, divisor) in [(10, 1), (100, 2), (1_000, 8)] {
+            let pie = Pie {
+                probability: MAX_PROBABILITY / parts,
+                ..Pie::new()
+            };
+            let (alpha, _) = pie.gains(&PieConfig::default());
+            assert_eq!(alpha, full.0 / divisor, "1/{parts}");
+        }
     }
 
     #[test]

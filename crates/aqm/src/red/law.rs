@@ -224,6 +224,8 @@ impl Red {
 
 #[cfg(test)]
 mod tests {
+    use std::cmp::Ordering;
+
     use super::*;
 
     #[test]
@@ -327,6 +329,31 @@ mod tests {
         red.idle(Instant::ZERO);
         red.arrive(Instant::from_nanos(60_000_000_000), 0, &mut rng);
         assert_eq!(red.average(), 0);
+    }
+
+    #[test]
+    fn max_p_stays_at_the_edges_of_the_middle_fifth_of_the_range() {
+        // 40 % and 60 % of the range of 60000 above the minimum of 30000.
+        for (average, moves) in [
+            (53_999, Ordering::Less),
+            (54_000, Ordering::Equal),
+            (66_000, Ordering::Equal),
+            (66_001, Ordering::Greater),
+        ] {
+            let mut red = red(0.02);
+            let before = red.max_p;
+            (red.average, red.idle_since) = (average << red.derived.w_log, None);
+            red.adapt(Instant::ZERO);
+            assert_eq!(red.max_p.cmp(&before), moves, "{average}");
+        }
+    }
+
+    #[test]
+    fn p_log_is_the_first_shift_by_which_the_slope_exceeds_one() {
+        // 0.5/64·2⁷ is 1 and does not exceed it.
+        assert_eq!(probability_log(64, 0.5), Some(8));
+        assert_eq!(probability_log(63, 0.5), Some(7));
+        assert_eq!(probability_log(u32::MAX, 0.01), None);
     }
 
     #[test]

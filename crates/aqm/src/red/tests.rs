@@ -132,3 +132,20 @@ fn a_change_keeps_the_packets_and_forgets_the_average() {
     assert_eq!(b.queue.probability(), 0.0);
     assert!(b.queue.change(ms(9_000), "min 90000 max 80000").is_err());
 }
+
+#[test]
+fn what_tc_derives_is_what_the_kernel_gets() {
+    let config = config(RED);
+    let found = config.kernel_parameters().unwrap();
+    // A quarter of the limit, and a third of that; tc's burst is 55 packets, so that
+    // (1 − (1 − W)^55)/W reaches 55 + 1 − 33.3 with W = 2⁻⁵.
+    assert_eq!((found.min, found.max, found.w_log), (33_333, 100_000, 5));
+    // 2 % in units of 2⁻³², and 0.02/66667·2²² = 1.26.
+    assert_eq!((found.max_p, found.p_log), (85_899_345, 22));
+    let reversed = RedConfig {
+        min: Some(90_000),
+        max: Some(80_000),
+        ..config
+    };
+    assert_eq!(reversed.kernel_parameters(), None);
+}

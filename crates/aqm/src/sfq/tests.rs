@@ -137,6 +137,32 @@ fn perturbation_sorts_what_waits_anew_and_keeps_each_flow_in_order() {
 }
 
 #[test]
+fn flows_that_a_new_hash_brings_together_have_the_room_of_one() {
+    let words = "sfq divisor 2 depth 2 perturb 10";
+    let filled = |other: u16| {
+        let mut b = queue(words, None);
+        for flow in [1, 1, other, other] {
+            b.offer(ms(1), flow, NotEct, FRAME);
+        }
+        b
+    };
+    let packets = |b: &Bench| b.queue.backlog().packets;
+    let mut benches = (2..50).map(filled);
+    let mut b = benches.find(|b| packets(b) == 4).expect("flows apart");
+    // Half of the hashes bring them together.
+    for _ in 0..100 {
+        let at = b.queue.next_tick().unwrap();
+        b.queue.tick(at);
+        // Flow 1 has no room in any case; the new hash is used.
+        assert!(!b.offer(at, 1, NotEct, FRAME).1);
+        if packets(&b) < 4 {
+            break;
+        }
+    }
+    assert_eq!(packets(&b), 2);
+}
+
+#[test]
 fn what_tc_and_the_kernel_refuse_is_refused() {
     let refused = |words: &str| {
         let e = QueueSpec::parse(words).unwrap_err();

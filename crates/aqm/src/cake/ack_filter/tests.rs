@@ -1,10 +1,11 @@
 use std::net::Ipv4Addr;
 
-use narrows_core::PacketPool;
+use narrows_core::{DropCause, PacketPool};
 use narrows_units::Instant;
-use narrows_wire::{IpFields, SackList, TcpFields, TcpOptions};
+use narrows_wire::{Ecn, IpFields, SackList, TcpFields, TcpOptions};
 
 use super::*;
+use crate::testing::{Bench, ms};
 
 const ACK: u16 = TcpFlags::ACK;
 
@@ -274,4 +275,58 @@ fn ipv6_in_ipv4_is_looked_into_and_other_protocols_are_not() {
     let mut queue: VecDeque<_> = [1, 2, 3].map(|ack| pure(ack).packet()).into();
     queue.iter_mut().for_each(|p| p.bytes[9] = 17);
     assert_eq!(superfluous(&queue, AckFilter::On), None);
+}
+
+/// A cake with 40 ACKs of one connection, of which the filter lets two wait: IP, TCP and
+/// Ethernet, 54 bytes each.
+fn filtered(words: &str, dscp: u8) -> Bench {
+    let mut b = Bench::new(words);
+    for ack in 0..40 {
+        let mut packet = pure(ack).packet();
+        narrows_wire::ip::set_dscp(&mut packet.bytes, dscp);
+        b.offer_packet(ms(1), packet);
+    }
+    b
+}
+
+#[test]
+fn an_ack_that_is_taken_away_counts_no_more() {
+    let mut b = filtered("cake ack-filter memlimit 1100", 0);
+    let backlog = b.queue.backlog();
+    assert_eq!((backlog.packets, backlog.bytes), (2, 108));
+    assert_eq!(b.queue.counts().dropped, 38);
+    // 1108 bytes are too many, and the flow of 1000 is the longest.
+    (0..2).for_each(|_| assert!(b.offer(ms(1), 9, Ecn::NotEct, 500).1));
+    assert_eq!(b.log.drops.last().map(|d| d.2), Some(DropCause::Overflow));
+    let mut lengths: Vec<_> = std::iter::from_fn(|| b.take(ms(1)))
+        .map(|t| t.length)
+        .collect();
+    lengths.sort_unstable();
+    assert_eq!(lengths, [54, 54, 500]);
+}
+
+#[test]
+fn a_tin_whose_acks_were_taken_away_is_as_empty_as_one_that_sent_them() {
+    let after = |filter: &str| {
+        let mut b = filtered(
+            &format!("cake bandwidth 10Mbit interplanetary {filter}"),
+            46,
+        );
+        let mut now = ms(1);
+        while b.take_from(&mut now).is_some() {}
+        // An empty tin gathers no credit: voice has its quarter, and no more. So long a round
+        // trip leaves the AQM at rest.
+        now = ms(2_000);
+        for _ in 0..20 {
+            b.offer_class(now, 1, 46 << 2, 1_514);
+            b.offer_class(now, 2, 0, 1_514);
+        }
+        std::iter::from_fn(|| b.take_from(&mut now))
+            .map(|t| t.flow)
+            .collect::<Vec<_>>()
+    };
+    let sent = after("no-ack-filter");
+    assert_eq!(sent.len(), 40);
+    assert!(sent[..12].contains(&2));
+    assert_eq!(after("ack-filter"), sent);
 }
