@@ -253,9 +253,8 @@ impl DalbeLaw {
         let goal = goal.min(MOST_GOAL);
         let next = goal.min(w + self.rise * goal).clamp(LEAST_W, 1.0);
         if self.mbc {
-            // The sign of 0 does not matter: of no error, and of nothing cut off, nothing follows.
-            let short = relative.is_sign_positive();
-            let held = (goal - next).is_sign_positive() == short;
+            let short = relative >= 0.0;
+            let held = (goal >= next) == short;
             let cut = (goal - next).abs() / goal.max(next);
             let left = if held {
                 (1.0 - CUT * cut).max(0.0)

@@ -137,7 +137,7 @@ fn an_option_is_described_by_what_may_follow_its_name_and_what_holds_without_it(
             "5120",
             "a size from 0 to 137438953472 bytes",
         ),
-        // 0 stands for none, which words do not spell.
+        // Unset, the size is 0, which is outside its range: there is no default to show.
         (
             "dalbe",
             "size",

@@ -1,6 +1,6 @@
 //! Services between real hosts, each with its client: the daemon of the split proxy and a command whose
 //! connections go by one, traffic that a server and its clients generate and measure, and the search for
-//! the size that a path carries. All of them give up their rights once their sockets are open.
+//! the size that a path carries. The servers give up their rights once their sockets are open.
 //!
 //! ```
 //! use narrows_services::Exposed;

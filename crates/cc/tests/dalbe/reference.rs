@@ -142,7 +142,7 @@ fn a_new_phi_moves_the_weight_but_not_mu_and_leaves_its_ends_alone() {
         };
         let got = law(&format!("dalbe {words}")).step(&former, &silent);
         assert!(near(got.w, exact), "{words} {w} {phi} {new_phi}: {got:?}");
-        // The sum that stands for a weight changes as the weight does.
+        // The sum of errors is scaled by the factor that the weight is scaled by.
         assert!(near(got.sum, 2.0 * exact / w), "{words}: {got:?}");
     }
 }

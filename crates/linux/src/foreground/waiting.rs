@@ -28,7 +28,7 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Holds back signals that end a program or tell of a child's end.
+    /// Blocks SIGCHLD, SIGINT, SIGQUIT, SIGTERM and SIGHUP, to be read from a signalfd.
     ///
     /// # Errors
     /// When the kernel has no descriptor left.
