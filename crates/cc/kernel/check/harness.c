@@ -11,7 +11,7 @@
 #include "../native.h"
 #include "../nest.h"
 
-#define ROUNDS		30000
+#define ROUNDS		10000
 #define PARAMETERS	20	/* sets of them for each algorithm */
 #define MOST		1024	/* bytes of state or parameters */
 

@@ -5,7 +5,7 @@ use crate::rig::{Digest, dumbbell, flow, plan, run};
 use narrows_core::{DropCause, Event, EventSink};
 use narrows_scenario::NameTable;
 use narrows_sim::Outcome;
-use narrows_units::Instant;
+use narrows_units::{Duration, Instant};
 
 fn request(name: &str, keys: &str) -> String {
     format!("[[request]]\nname = \"{name}\"\nfrom = \"client\"\nto = \"server\"\n{keys}\n")
@@ -170,7 +170,8 @@ fn a_run_with_applications_repeats() {
     let tables = request("a", "arrivals = \"poisson 5ms\"\nconnection = \"new\"")
         + &request("b", "cc = \"quic:cubic\"\nresponse = \"1Mb\"")
         + &flow("bulk", "cc = \"reno\"");
-    let plan = plan(&dumbbell("fq_codel", &tables));
+    let mut plan = plan(&dumbbell("fq_codel", &tables));
+    plan.duration = Duration::from_secs(2);
     let digest = |seed| {
         let mut digest = Digest::default();
         run(&plan, seed, &mut digest);
