@@ -25,13 +25,11 @@ fn decimal(value: f32) -> Option<f64> {
     }
     for power in POWERS {
         let scaled = exact * power;
-        let whole = scaled as u64;
-        let rest = scaled - whole as f64;
-        if rest == 0.5 {
+        if scaled - (scaled as u64) as f64 == 0.5 {
             return None;
         }
         // The quotient of two numbers that are doubles is rounded as a decimal that is read.
-        let near = (whole + u64::from(rest > 0.5)) as f64 / power;
+        let near = ((scaled + 0.5) as u64) as f64 / power;
         if near as f32 == value {
             return Some(near);
         }
@@ -42,19 +40,27 @@ fn decimal(value: f32) -> Option<f64> {
 /// Appends `value` in decimals as Rust prints it: the fewest digits that are read as `value`.
 pub(crate) fn spell(value: f64, to: &mut String) {
     use std::fmt::Write as _;
+    match digits(value) {
+        Some((digits, places)) => spell_digits(digits, places, to),
+        // Writing to a string does not fail.
+        None => write!(to, "{value}").unwrap_or_default(),
+    }
+}
+
+/// The digits of `value` as a whole number, and how many of them are decimal places. `None` where
+/// it has too many.
+fn digits(value: f64) -> Option<(u64, usize)> {
     // Up to 15 digits no two decimals are the same double.
-    if (0.0..1e6).contains(&value) && value.is_sign_positive() {
-        let powers = std::iter::once(1.0).chain(POWERS);
-        for (places, power) in powers.enumerate() {
-            let digits = (value * power + 0.5) as u64;
-            if digits as f64 / power == value {
-                spell_digits(digits, places, to);
-                return;
-            }
+    if !(0.0..1e6).contains(&value) || value.is_sign_negative() {
+        return None;
+    }
+    for (places, power) in std::iter::once(1.0).chain(POWERS).enumerate() {
+        let digits = (value * power + 0.5) as u64;
+        if digits as f64 / power == value {
+            return Some((digits, places));
         }
     }
-    // Writing to a string does not fail.
-    write!(to, "{value}").ok();
+    None
 }
 
 /// Appends a number of so many decimal `places`, which as a whole number has these `digits`.
@@ -121,6 +127,39 @@ mod tests {
             assert_eq!(spelled(other), other.to_string());
             let near = (bits >> 11) as f64 / 9e9;
             assert_eq!(spelled(near), near.to_string());
+        }
+    }
+
+    /// Without the slower way that gives the same.
+    #[test]
+    fn most_numbers_are_found_by_a_division() {
+        for (single, double) in [
+            (0.1, 0.1),
+            (0.07, 0.07),
+            (0.3, 0.3),
+            (47.8123, 47.8123),
+            (999.9, 999.9),
+            (65_535.8, 65_535.8),
+        ] {
+            assert_eq!(decimal(single), Some(double));
+        }
+        // One that is halfway between two decimals of fewer places, and those that are too small or
+        // too large.
+        for other in [0.25, 1e-4, 65_536.5] {
+            assert_eq!(decimal(other), None);
+        }
+        for (value, found) in [
+            (0.0, Some((0, 0))),
+            (7.0, Some((7, 0))),
+            (0.3, Some((3, 1))),
+            (0.07, Some((7, 2))),
+            (100.25, Some((10_025, 2))),
+            (12.345_678_9, Some((123_456_789, 7))),
+            (0.1 + 0.2, None),
+            (-0.0, None),
+            (1e6, None),
+        ] {
+            assert_eq!(digits(value), found, "{value}");
         }
     }
 

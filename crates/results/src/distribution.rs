@@ -109,6 +109,31 @@ mod tests {
         }
     }
 
+    /// Values each a hundredth longer than the one before, so that no two are counted together.
+    fn rising(first: f64, n: i32) -> impl Iterator<Item = u64> {
+        std::iter::successors(Some(first), |ns| Some(ns * 1.01))
+            .take(n as usize)
+            .map(|ns| ns as u64)
+    }
+
+    #[test]
+    fn points_are_a_150th_of_the_values_apart_and_a_4500th_in_the_upper_hundredth() {
+        let all: Vec<u64> = rising(1_000.0, 1_000).collect();
+        let shares: Vec<f64> = cdf_ms(&of(&all)).iter().map(|point| point.1).collect();
+        // The first that is at least 6.67 thousandths above the last.
+        let below = (0..=141).map(|n| f64::from(1 + 7 * n));
+        let above = (995..=1_000).map(f64::from);
+        let expected: Vec<f64> = below.chain(above).map(|n| n / 1_000.0).collect();
+        assert_eq!(shares, expected);
+        // The upper hundredth begins with the share of 99 in 100 itself.
+        let mut tail = vec![10_000; 9_900];
+        tail.extend(rising(20_000.0, 100));
+        let shares: Vec<f64> = cdf_ms(&of(&tail)).iter().map(|point| point.1).collect();
+        let apart = (0..=33).map(|n| f64::from(9_900 + 3 * n));
+        let expected: Vec<f64> = apart.chain([10_000.0]).map(|n| n / 10_000.0).collect();
+        assert_eq!(shares, expected);
+    }
+
     #[test]
     fn ends_and_mean_are_exact() {
         let d = Distribution::of_ms(&of(&[1_234_567, 7_654_321, 3])).unwrap();

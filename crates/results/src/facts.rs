@@ -191,23 +191,36 @@ fn split(plan: &Plan, flow: &FlowPlan) -> Option<TopologySplit> {
 
 #[cfg(test)]
 mod tests {
-    use narrows_scenario::load;
+    use narrows_scenario::{Draft, load};
     use narrows_units::Duration;
 
     use super::*;
 
-    /// Of the first element of a link of these words, which are changed at 1 s.
+    fn plan_of(text: &str) -> Plan {
+        let head = "version = 1\nname = \"n\"\nduration = \"10s\"\n";
+        let draft = Draft::read("facts.toml", format!("{head}{text}").as_bytes());
+        draft.and_then(|draft| draft.check()).expect("a plan")
+    }
+
+    /// Of the first element of a link of these words, which are changed at 1 s if they are.
     fn rates(words: &str, changed: &str) -> RateSteps {
         let dir = tempfile::tempdir().expect("a folder");
         let file = dir.path().join("n.toml");
         let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text);
         write("mcs.csv", "time_s,mcs\n0,5\n3,3\n").expect("a file");
+        write("even.csv", "time_s,rate_mbit\n0,8\n").expect("a file");
+        write("steps.csv", "time_s,rate_mbit\n0,8\n2,4\n").expect("a file");
         let text = format!(
             "version = 1\nname = \"n\"\nduration = \"10s\"\n[[link]]\nname = \"l\"\n\
              ends = [\"a\", \"b\"]\nup = [\"e: {words}\"]\n[[flow]]\nname = \"f\"\nfrom = \"a\"\n\
-             to = \"b\"\ncc = \"cubic\"\n[[change]]\nat = \"1s\"\n\
-             target = \"link/l/up/e\"\nto = \"{changed}\"\n"
+             to = \"b\"\ncc = \"cubic\"\n"
         );
+        let change =
+            format!("[[change]]\nat = \"1s\"\ntarget = \"link/l/up/e\"\nto = \"{changed}\"\n");
+        let text = match changed.is_empty() {
+            true => text,
+            false => text + &change,
+        };
         write("n.toml", &text).expect("a file");
         let loaded = load(&file.to_string_lossy()).expect("a file");
         let draft = loaded.draft().expect("a scenario");
@@ -231,5 +244,154 @@ mod tests {
         let [first, second, third] = bits(&queue);
         assert!(first == fast && second == fast && third < fast);
         assert!(matches!(queue, RateSteps::Recorded(_)));
+    }
+
+    #[test]
+    fn the_lowest_rate_is_that_of_the_steps_and_of_a_recording_the_mean() {
+        let mbit = Rate::from_mbit;
+        let at = |s| Instant::ZERO + Duration::from_secs(s);
+        let changed = rates("rate 10Mbit", "rate 4Mbit");
+        assert_eq!(changed.lowest(), mbit(4));
+        for (from, to, lowest) in [
+            // The change is at 1 s, which is not before the end of the first span.
+            (0, 1, 10),
+            (0, 2, 4),
+            (1, 5, 4),
+        ] {
+            let found = changed.lowest_between(at(from), at(to));
+            assert_eq!(found, mbit(lowest), "{from} {to}");
+        }
+        // A recording of one rate is a constant; one of several has a mean.
+        let even = rates("rate trace even.csv", "");
+        assert!(matches!(even, RateSteps::Steps(_)), "{even:?}");
+        assert_eq!(even.lowest(), mbit(8));
+        let steps = rates("rate trace steps.csv", "");
+        assert!(matches!(steps, RateSteps::Recorded(_)), "{steps:?}");
+        assert_eq!(steps.lowest(), mbit(8));
+    }
+
+    /// Two links in a row. The third flow crosses both, so that the first two, which meet nowhere,
+    /// compete with each other through it; the others go the other way.
+    #[test]
+    fn flows_compete_that_cross_a_link_the_same_way_or_with_a_third_one() {
+        let flow = |name: &str, from: &str, to: &str| {
+            format!(
+                "[[flow]]\nname = \"{name}\"\nfrom = \"{from}\"\nto = \"{to}\"\ncc = \"cubic\"\n"
+            )
+        };
+        let links = "[[link]]\nname = \"l\"\nends = [\"a\", \"b\"]\nup = [\"rate 1Mbit\"]\n\
+                     [[link]]\nname = \"m\"\nends = [\"b\", \"c\"]\nup = [\"rate 1Mbit\"]\n";
+        let flows = [
+            flow("back", "b", "a"),
+            flow("first", "a", "b"),
+            flow("second", "b", "c"),
+            flow("too", "b", "a"),
+            flow("through", "a", "c"),
+        ];
+        let plan = plan_of(&format!("{links}{}", flows.concat()));
+        assert_eq!(directions(&plan), [vec![0, 3], vec![1, 2, 4]]);
+    }
+
+    /// `via` is a router that forwards; `station`, one too, has a probe.
+    #[test]
+    fn a_drawing_has_hosts_links_elements_changes_and_the_legs_of_split_flows() {
+        let plan = plan_of(
+            r#"
+            [[router]]
+            name = "via"
+            [[router]]
+            name = "station"
+            [[link]]
+            name = "l"
+            ends = ["a", "via"]
+            up = ["rate 1Mbit"]
+            [[link]]
+            name = "m"
+            ends = ["via", "station"]
+            down = ["netem delay 2ms"]
+            [[link]]
+            name = "n"
+            ends = ["station", "b"]
+            up = ["rate 1Mbit"]
+            [[proxy]]
+            name = "pep"
+            host = "station"
+            near_cc = "reno"
+            far_cc = "cubic"
+            [[flow]]
+            name = "there"
+            from = "a"
+            to = "b"
+            cc = "cubic"
+            via = "pep"
+            [[flow]]
+            name = "back"
+            from = "b"
+            to = "a"
+            opens = "a"
+            cc = "cubic"
+            via = "pep"
+            [[flow]]
+            name = "whole"
+            from = "a"
+            to = "b"
+            cc = "cubic"
+            [[probe]]
+            name = "ping"
+            from = "station"
+            to = "b"
+            [[change]]
+            at = "1500ms"
+            target = "link/l/up/rate"
+            to = "rate 2Mbit"
+            "#,
+        );
+        let drawn = topology(&plan);
+        let hosts = drawn.hosts.iter().map(|h| (h.name.as_str(), h.router));
+        let mut hosts: Vec<_> = hosts.collect();
+        hosts.sort_unstable();
+        assert_eq!(
+            hosts,
+            [
+                ("a", false),
+                ("b", false),
+                ("station", false),
+                ("via", true)
+            ]
+        );
+        let link = &drawn.links[1];
+        assert_eq!(link.ends, ("via".to_owned(), "station".to_owned()));
+        let words = |list: &[TopologyElement]| -> Vec<_> {
+            list.iter()
+                .map(|e| (e.name.clone(), e.words.clone()))
+                .collect()
+        };
+        assert_eq!(words(&link.up), []);
+        let netem = ("link/m/down/netem".to_owned(), "netem delay 2ms".to_owned());
+        assert_eq!(words(&link.down), [netem]);
+        let change = (1.5, "link/l/up/rate".to_owned(), "rate 2Mbit".to_owned());
+        assert_eq!(drawn.changes, [change]);
+        let splits: Vec<_> = drawn
+            .splits
+            .iter()
+            .map(|s| {
+                (
+                    s.flow.as_str(),
+                    s.proxy.as_str(),
+                    s.hosts.join(" "),
+                    s.controls.join(" "),
+                )
+            })
+            .collect();
+        let of = |flow, hosts: &str, controls: &str| {
+            (flow, "pep", hosts.to_owned(), controls.to_owned())
+        };
+        // The proxy sends on with the control of the leg away from who opens the flow, and back with
+        // that of the leg to it.
+        let expected = [
+            of("there", "a station b", "cubic cubic"),
+            of("back", "b station a", "cubic reno"),
+        ];
+        assert_eq!(splits, expected);
     }
 }

@@ -273,6 +273,36 @@ mod tests {
         gz
     }
 
+    #[test]
+    fn tracks_of_other_times_keep_their_own() {
+        let track = |metric: &str, t_s: &[f64]| Track {
+            entity: "flow/a".to_owned(),
+            metric: metric.to_owned(),
+            t_s: t_s.to_vec(),
+            value: vec![1.0; t_s.len()],
+        };
+        let series = Series {
+            interval_s: 0.05,
+            tracks: vec![
+                track("rtt_ms", &[0.05, 0.1, 0.15]),
+                track("drops", &[0.1, 0.25]),
+                track("cwnd_packets", &[0.05, 0.1, 0.15, 0.2]),
+                track("drops", &[0.3]),
+            ],
+        };
+        assert_eq!(Series::from_csv_gz(&written(&series)), Ok(series.clone()));
+        let drops: Vec<_> = series.of_metric("drops").map(|t| t.t_s.len()).collect();
+        assert_eq!(drops, [2, 1]);
+    }
+
+    #[test]
+    fn a_row_is_of_the_interval_that_ends_at_its_time() {
+        for (ms, ends) in [(50, [0.05, 0.1, 0.15]), (2_000, [2.0, 4.0, 6.0])] {
+            let ends_of = IntervalEnds::new(Duration::from_millis(ms));
+            assert_eq!([0, 1, 2].map(|index| ends_of.seconds(index)), ends);
+        }
+    }
+
     fn plan(duration: &str) -> Plan {
         let link = ["netem delay 5ms".to_owned(), "rate 1bit".to_owned()];
         let mut draft = Draft::from_words(&link, &["cubic".to_owned()]).unwrap();
@@ -293,6 +323,22 @@ mod tests {
             intervals > 100_000,
             "no coarser than it must be: {intervals}"
         );
+    }
+
+    /// A flow counts for sixteen numbers, an element or a probe for twelve.
+    #[test]
+    fn elements_count_among_the_numbers_of_a_series() {
+        let text = "version = 1\nname = \"n\"\nduration = \"720h\"\n[[link]]\nname = \"l\"\n\
+                    ends = [\"a\", \"b\"]\nup = [\"netem delay 5ms\", \"rate 1Mbit\"]\n[[flow]]\n\
+                    name = \"f\"\nfrom = \"a\"\nto = \"b\"\ncc = \"cubic\"\n[[probe]]\n\
+                    name = \"p\"\nfrom = \"a\"\nto = \"b\"\n";
+        let draft = Draft::read("series.toml", text.as_bytes()).unwrap();
+        let long = draft.check().unwrap();
+        assert_eq!((long.elements().count(), long.probes.len()), (2, 1));
+        let numbers = 16 + (2 + 1) * 12;
+        let intervals = |numbers| interval_of_at_most(&long, MOST_NUMBERS / numbers);
+        assert_eq!(interval(&long), intervals(numbers));
+        assert_ne!(interval(&long), intervals(numbers + 1));
     }
 
     #[test]

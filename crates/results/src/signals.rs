@@ -91,3 +91,57 @@ impl From<&HostSignals> for SignalSummary {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use narrows_efm::SignalCounters;
+    use narrows_wire::efm::Signal;
+
+    use super::*;
+
+    #[test]
+    fn each_counter_of_a_mark_has_its_name_and_signals_that_were_never_set_have_none() {
+        let mut counters = SignalCounters {
+            flows: 1,
+            evicted: 2,
+            announced: 3,
+            marked: 4,
+            segmented: 5,
+            segments: 6,
+            without_socket: 7,
+            refused: 8,
+            passed_over: 9,
+            other: 10,
+            ..SignalCounters::default()
+        };
+        counters.set[0] = 11;
+        let (first, _) = counters.signals().next().expect("a signal");
+        assert_eq!(counters.set(first), 11);
+        let mark = SignalSummary::from(&HostSignals {
+            mark: "efm".to_owned(),
+            host: "client".to_owned(),
+            counters,
+        });
+        assert_eq!(
+            (mark.name.as_str(), mark.host.as_str()),
+            ("mark/efm", "client")
+        );
+        let set = format!("set.{}", first.word());
+        let expected = [
+            ("connections", 1),
+            ("evicted", 2),
+            ("announced", 3),
+            ("marked", 4),
+            (&set, 11),
+            ("unmarked.segments", 6),
+            ("unmarked.segmented", 5),
+            ("unmarked.without_socket", 7),
+            ("unmarked.refused", 8),
+            ("unmarked.passed_over", 9),
+            ("unmarked.other", 10),
+        ];
+        let expected = expected.map(|(name, n): (&str, u64)| (name.to_owned(), n));
+        assert_eq!(mark.counts(), expected);
+        assert!(Signal::ALL.contains(&first));
+    }
+}

@@ -88,3 +88,20 @@ impl Watch<'_> {
         self.cancel.load(Ordering::Relaxed)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_is_cancelled_once_its_flag_is_set() {
+        let cancel = AtomicBool::new(false);
+        let watch = Watch {
+            cancel: &cancel,
+            ..Watch::default()
+        };
+        assert!(!watch.cancelled() && !Watch::default().cancelled());
+        cancel.store(true, Ordering::Relaxed);
+        assert!(watch.cancelled());
+    }
+}
