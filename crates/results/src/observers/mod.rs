@@ -11,6 +11,8 @@ mod rows;
 mod seconds;
 mod spread;
 mod sums;
+#[cfg(test)]
+mod tests;
 mod window;
 
 use std::path::Path;

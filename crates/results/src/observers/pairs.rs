@@ -177,4 +177,17 @@ mod tests {
         ];
         assert!(compare(samples.iter().map(|(flow, s)| (*flow, s))).is_empty());
     }
+
+    #[test]
+    fn packets_that_complete_neither_and_trips_of_no_time_are_not_compared() {
+        use Side::Initiator;
+        let samples = [
+            trip(1, Technique::TsAll, Initiator, 50),
+            trip(2, Technique::Spin, Initiator, 40),
+            trip(3, Technique::Delay, Initiator, 45),
+            trip(4, Technique::TsAll, Initiator, 0),
+        ];
+        let found = differences(&samples, Technique::Spin, Technique::TsAll);
+        assert_eq!(found, [20.0]);
+    }
 }

@@ -77,11 +77,11 @@ impl Carried {
         let n = rates.len() as f64;
         let seconds = INTERVAL_NS as f64 / 1e9;
         let mean_t = (n - 1.0) / 2.0;
-        let mean = rates.iter().sum::<u64>() as f64 / n;
         let (mut above, mut below) = (0.0, 0.0);
         for (i, bytes) in rates.iter().enumerate() {
+            // Times from their mean add up to nothing, so that of the rates need not be taken off.
             let t = i as f64 - mean_t;
-            above += t * (*bytes as f64 - mean);
+            above += t * *bytes as f64;
             below += t * t;
         }
         // Bytes in an interval per interval.
@@ -328,5 +328,41 @@ mod tests {
         assert_eq!((all.n, all.mean()), (3, Some(100.0 / 3.0)));
         // The deviation of all three, not of a sample of more.
         assert!((all.sd().unwrap() - (1400.0f64 / 9.0).sqrt()).abs() < 1e-9);
+    }
+
+    /// Bytes in each interval, and then a kilobyte for two seconds.
+    fn begun(bytes: &[u64]) -> Carried {
+        let mut all = bytes.to_vec();
+        all.extend([1_000; 20]);
+        Carried(all)
+    }
+
+    #[test]
+    fn growth_is_from_the_trough_behind_the_first_peak_if_that_is_below_half_of_the_best() {
+        // Bytes per interval of a tenth of a second and per interval, from the first to the one
+        // that carries half of 1000.
+        for (bytes, slope) in [
+            // It never falls; what stays the same is no peak.
+            (&[100, 200, 200][..], 270.0),
+            // It falls to exactly half: from the first packet on.
+            (&[250, 1_000, 500], 750.0),
+            (&[100, 900, 50, 150, 250], 295.0),
+            // Packets pass from the third interval on.
+            (&[0, 0, 100, 200, 200], 270.0),
+        ] {
+            let growth = begun(bytes).growth(Span::WHOLE).expect("it grows");
+            assert!((growth - slope * 8e-4).abs() < 1e-9, "{bytes:?} {growth}");
+        }
+    }
+
+    #[test]
+    fn nothing_has_no_mean_and_no_deviation() {
+        assert_eq!(
+            (Spread::default().mean(), Spread::default().sd()),
+            (None, None)
+        );
+        let mut one = Spread::default();
+        one.add(3.0);
+        assert_eq!((one.mean(), one.sd()), (Some(3.0), Some(0.0)));
     }
 }

@@ -80,4 +80,15 @@ mod tests {
         assert_eq!((spread.p975, spread.max, spread.short), (0.25, 0.25, 0.1));
         assert_eq!(Errors::default().spread(), None);
     }
+
+    #[test]
+    fn a_sample_is_short_below_a_tenth_of_the_truth_and_an_error_above_a_bound_is_greater() {
+        let mut errors = Errors::default();
+        assert_eq!((errors.mean(), errors.above(0.0)), (None, 0));
+        for value in [3.9, 4.0, 5.0, 42.0] {
+            errors.add(value, 40.0);
+        }
+        assert_eq!((errors.above(2.0), errors.above(1.9)), (0, 1));
+        assert_eq!(errors.spread().unwrap().short, 0.25);
+    }
 }

@@ -101,3 +101,69 @@ impl Passing {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use narrows_scenario::Draft;
+    use narrows_units::Duration;
+
+    use super::*;
+
+    fn at(ms: u64) -> Instant {
+        Instant::ZERO + Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn a_window_that_lasts_until_the_end_of_the_run_has_no_end() {
+        let mut draft =
+            Draft::from_words(&["rate 1Mbit".to_owned()], &["cubic".to_owned()]).expect("words");
+        draft.set("duration=4s").expect("a time");
+        let plan = draft.check().expect("a plan");
+        for (from, to, end, whole) in [
+            (0, 4_000, u64::MAX, true),
+            (1_000, 4_000, u64::MAX, false),
+            (0, 3_999, 3_999_000_000, false),
+            (1_000, 3_000, 3_000_000_000, false),
+        ] {
+            let (from, to) = (at(from), at(to));
+            let span = Span::of(&plan, Window { from, to });
+            assert_eq!((span.from, span.to), (from.as_nanos(), end));
+            assert_eq!(span.is_whole(), whole);
+        }
+        assert!(Span::WHOLE.is_whole());
+    }
+
+    #[test]
+    fn a_run_is_inside_from_the_first_nanosecond_of_a_window_until_its_end() {
+        let span = Span::between(at(1_000), at(3_000));
+        for (ms, phase) in [
+            (0, Phase::Before),
+            (999, Phase::Before),
+            (1_000, Phase::Inside),
+            (2_999, Phase::Inside),
+            (3_000, Phase::After),
+            (5_000, Phase::After),
+        ] {
+            assert_eq!(span.phase(at(ms)), phase, "{ms}");
+            assert_eq!(span.contains(at(ms).as_nanos()), phase == Phase::Inside);
+        }
+        // Each interval of 400 ms that lies inside as a whole.
+        let has = |index: &usize| span.has(*index, 400_000_000);
+        let inside: Vec<usize> = (0..10).filter(has).collect();
+        assert_eq!(inside, [3, 4, 5, 6]);
+        let even = Span::between(at(800), at(2_000));
+        let has = |index: &usize| even.has(*index, 400_000_000);
+        assert_eq!((0..10).filter(has).collect::<Vec<_>>(), [2, 3, 4]);
+    }
+
+    #[test]
+    fn what_passed_since_is_the_difference_of_each_count() {
+        let passing = |bytes, packets, again| Passing {
+            bytes,
+            packets,
+            again,
+        };
+        let since = passing(9_000, 7, 5).since(passing(2_000, 3, 4));
+        assert_eq!((since.bytes, since.packets, since.again), (7_000, 4, 1));
+    }
+}
