@@ -99,3 +99,26 @@ pub(super) fn mean_ms(sum_ns: u64, count: u64) -> f32 {
 pub(super) fn mbit(bytes: u64, seconds: f64) -> f32 {
     (bytes as f64 * 8.0 / seconds / 1e6) as f32
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_of_the_intervals_from_the_one_in_which_an_entity_was_first_seen() {
+        let mut columns = Columns::new(&[("rtt_ms", Column::Gauge), ("drops", Column::Counter)]);
+        for (interval, row) in [(3, [1.0, 0.0]), (4, [f32::NAN, 2.0]), (5, [0.0, 0.0])] {
+            columns.push(interval, &row);
+        }
+        columns.declare_after(1, "own".to_owned(), vec![(4, 7.0)]);
+        columns.declare_after(1, "none".to_owned(), Vec::new());
+        let tracks: Vec<_> = columns.tracks().collect();
+        // A count of zero has no row, a gauge of zero has.
+        let expected = [
+            ("rtt_ms", vec![(3, 1.0), (5, 0.0)]),
+            ("own", vec![(4, 7.0)]),
+            ("drops", vec![(4, 2.0)]),
+        ];
+        assert_eq!(tracks, expected);
+    }
+}

@@ -495,6 +495,7 @@ mod tests {
         // The same behind IPv6, which leaves none.
         let six = [(0, 0x60), (6, 6), (52, 0x80)];
         assert_eq!(payload(&packet(&six, 0)), 0);
+        assert_eq!(payload(&packet(&six, 7)), 7);
         assert_eq!(payload(&packet(&[(0, 0x45), (9, 17)], 100)), 144);
         assert_eq!(payload(&packet(&[(0, 0x45), (9, 1)], 100)), 0);
         assert_eq!(payload(&Packet::default()), 0);

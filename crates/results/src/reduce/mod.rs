@@ -150,13 +150,12 @@ impl Reducer {
         }
     }
 
+    /// Ends the interval that is being filled.
     #[cold]
-    fn close_intervals(&mut self, now: Instant) {
+    fn close_this_interval(&mut self) {
         let seconds = self.interval.as_secs_f64();
-        while now > self.interval_end {
-            self.close_interval(seconds, (self.intervals + 1) as f64 * seconds);
-            self.interval_end += self.interval;
-        }
+        self.close_interval(seconds, (self.intervals + 1) as f64 * seconds);
+        self.interval_end += self.interval;
     }
 
     /// Ends an interval that took so many seconds, `until` seconds from the start.
@@ -321,9 +320,11 @@ impl Reducer {
     /// the reducer was made for.
     pub fn finish(mut self, plan: &Plan, engine: &str, seed: u64, end: Instant) -> Reduced {
         if !self.interval.is_zero() {
-            // Closes the last whole interval; what is left of a broken-off one
-            // would be a rate over less time than it says.
-            self.close_intervals(Instant::from_nanos(end.as_nanos().saturating_add(1)));
+            // The last whole interval; what is left of a broken-off one would be a rate over less
+            // time than it says.
+            while self.interval_end <= end {
+                self.close_this_interval();
+            }
         }
         let until = self.to.min(end);
         let mut queues = std::mem::take(&mut self.queues);
@@ -458,10 +459,11 @@ fn flow_of(flows: &mut [FlowState], flow: Option<FlowId>) -> Option<&mut FlowSta
 impl EventSink for Reducer {
     #[inline]
     fn record(&mut self, now: Instant, event: Event<'_>) {
-        if now > self.interval_end {
-            self.close_intervals(now);
+        while now > self.interval_end {
+            self.close_this_interval();
         }
-        let inside = self.from <= now && now < self.to;
+        let before = now < self.from;
+        let inside = !before && now < self.to;
         match event {
             Event::Enqueued {
                 queue,
@@ -476,7 +478,7 @@ impl EventSink for Reducer {
                 band,
                 ..
             } => {
-                let when = (now, now < self.from, inside);
+                let when = (now, before, inside);
                 self.queue(queue).dequeued(when, sojourn, wire_bytes, band);
             }
             Event::Sent { host, packet } => {
@@ -570,7 +572,7 @@ impl EventSink for Reducer {
                         send_buffer_s: send_buffer.as_secs_f64(),
                         application_s: application.as_secs_f64(),
                     };
-                    flow.limited((now < self.from, inside), limited);
+                    flow.limited((before, inside), limited);
                 }
             }
             other => other.reports(&mut |source, field, value| {

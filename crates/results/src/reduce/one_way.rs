@@ -168,4 +168,53 @@ mod tests {
         assert_eq!(found.one_way_ms.count, 1);
         assert_eq!((found.one_way_ms.max, found.jitter_max_ms), (26.0, 1.0));
     }
+
+    fn datagram(source_port: u16, destination_port: u16, protocol: u8) -> Packet {
+        let (source, destination) = ([192, 0, 2, 1].into(), [192, 0, 2, 2].into());
+        let mut bytes = Vec::new();
+        let header = narrows_wire::IpFields {
+            source,
+            destination,
+            traffic_class: 0,
+            ttl: 64,
+            protocol,
+            ident: 0,
+        };
+        header.write(&mut bytes, 8);
+        let udp = narrows_wire::UdpFields {
+            source_port,
+            destination_port,
+        };
+        udp.write(&mut bytes, source, destination, &[], 0);
+        Packet {
+            bytes,
+            ..Packet::default()
+        }
+    }
+
+    #[test]
+    fn a_probe_is_known_by_the_ports_of_both_ends_which_have_the_same_number() {
+        let most = MAX_PROBES as u16;
+        for (from, to, probe) in [
+            (ASKER_PORTS, PROBE_PORTS, Some((0, false))),
+            (PROBE_PORTS, ASKER_PORTS, Some((0, true))),
+            (ASKER_PORTS + 7, PROBE_PORTS + 7, Some((7, false))),
+            (PROBE_PORTS + 7, ASKER_PORTS + 7, Some((7, true))),
+            (
+                ASKER_PORTS + most - 1,
+                PROBE_PORTS + most - 1,
+                Some((MAX_PROBES - 1, false)),
+            ),
+            (ASKER_PORTS + most, PROBE_PORTS + most, None),
+            (ASKER_PORTS + 1, PROBE_PORTS + 2, None),
+            (ASKER_PORTS - 1, PROBE_PORTS - 1, None),
+            (443, PROBE_PORTS, None),
+        ] {
+            let found = probe_of(&datagram(from, to, ip::UDP));
+            assert_eq!(found, probe, "{from} {to}");
+        }
+        let segment = datagram(ASKER_PORTS, PROBE_PORTS, ip::TCP);
+        assert_eq!(probe_of(&segment), None);
+        assert_eq!(probe_of(&Packet::default()), None);
+    }
 }

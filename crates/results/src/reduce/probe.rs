@@ -212,4 +212,22 @@ mod tests {
         // The last of 800 ms and less are not judged.
         assert_eq!(questions.count_all(), Counted { asked: 43, lost: 0 });
     }
+
+    /// Of a run that lasts ten seconds longer than its window every question is judged.
+    #[test]
+    fn questions_whose_answers_had_their_time_are_counted_as_they_come() {
+        let window = Window {
+            from: at(0),
+            to: at(20_000),
+        };
+        let mut questions = Questions::new(window, at(31_000));
+        for sent in (0..25_000).step_by(1_000) {
+            questions.asked(at(sent));
+            if sent % 4_000 != 0 {
+                questions.answered(at(sent + 30), Duration::from_millis(30));
+            }
+        }
+        assert_eq!(questions.count_all(), Counted { asked: 20, lost: 5 });
+        assert!(questions.late.iter().all(Vec::is_empty));
+    }
 }

@@ -345,4 +345,15 @@ mod tests {
             assert_eq!(named, reduce.figures());
         }
     }
+
+    #[test]
+    fn a_counter_in_a_window_of_no_length_has_a_total_and_no_rate() {
+        let mut telemetry = Telemetry::new(&[]);
+        telemetry.reported(at(0), true, REQUESTS, 3);
+        let [requests] = &telemetry.in_steady_window(Duration::ZERO)[..] else {
+            panic!("one field")
+        };
+        let figures: Vec<_> = requests.figures.named().collect();
+        assert_eq!(figures, [("total", 3.0), ("per_s", 0.0)]);
+    }
 }

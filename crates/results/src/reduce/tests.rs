@@ -1,5 +1,10 @@
 //! Whole runs of made-up events.
 
+mod cut;
+mod flows;
+mod probes;
+mod queues;
+
 use narrows_core::{Band, FlowSample, MarkCause, Reduce};
 use narrows_scenario::{Draft, NameTable};
 

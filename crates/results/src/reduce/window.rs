@@ -112,4 +112,17 @@ mod tests {
         let rtt = flow.rtt_ms.expect("samples");
         assert_eq!((rtt.min, rtt.max), (20.0, 40.0));
     }
+
+    #[test]
+    fn the_peak_is_of_all_bytes_in_the_same_second_from_the_window_s_start() {
+        let mut window = InWindow::new(Window {
+            from: at(500),
+            to: at(3500),
+        });
+        for (ms, bytes) in [(500, 1000), (1499, 2000), (1500, 1500), (2600, 500)] {
+            window.delivered(at(ms), bytes);
+        }
+        let flow = window.finish("window/w/f".to_owned(), Vec::new());
+        assert_eq!(flow.peak_mbit, Some(0.024));
+    }
 }
