@@ -221,7 +221,7 @@ impl Pace {
                         self.free_until.store(until.as_nanos(), Ordering::Relaxed);
                         return;
                     }
-                    LOOK.min(std::time::Duration::from_secs_f64((ahead / speed).min(1.0)))
+                    time_ahead(ahead, speed)
                 }
             };
             if !std::mem::replace(&mut called, true) {
@@ -236,6 +236,11 @@ impl Pace {
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
+}
+
+/// How long a run waits that is so many seconds `ahead` of its speed, until it looks again.
+fn time_ahead(ahead: f64, speed: f64) -> std::time::Duration {
+    LOOK.min(std::time::Duration::from_secs_f64((ahead / speed).min(1.0)))
 }
 
 /// A run that waits. It may go on when this is dropped.
@@ -313,19 +318,7 @@ impl Engine for Followed<'_> {
         let paced = Self::has_pace(self.engine);
         let mut tap = Tap {
             sink,
-            follower: Follower {
-                cut: Cut::new(&plan.for_seed(seed), self.names(plan)),
-                // Windows of a paced run that are shorter hold too few packets.
-                shortest: plan.sample_interval / 5,
-                interval: plan.sample_interval,
-                given: WallInstant::now(),
-                given_at: Instant::ZERO,
-                events: 0,
-                watched: false,
-                recorded: false,
-                amendments: 0,
-                followed: self,
-            },
+            follower: Follower::new(self, &plan.for_seed(seed)),
             paced,
             handle,
         };
@@ -361,7 +354,23 @@ struct Follower<'a> {
     amendments: u64,
 }
 
-impl Follower<'_> {
+impl<'a> Follower<'a> {
+    fn new(followed: &'a Followed<'a>, plan: &Plan) -> Self {
+        Self {
+            cut: Cut::new(plan, followed.names(plan)),
+            // Windows of a paced run that are shorter hold too few packets.
+            shortest: plan.sample_interval / 5,
+            interval: plan.sample_interval,
+            given: WallInstant::now(),
+            given_at: Instant::ZERO,
+            events: 0,
+            watched: false,
+            recorded: false,
+            amendments: 0,
+            followed,
+        }
+    }
+
     fn record(&mut self, now: Instant, event: Event<'_>) {
         self.events += 1;
         if self.events >= LOOK_EVERY {
@@ -415,10 +424,16 @@ impl Follower<'_> {
         let values = self.cut.at(now);
         let passed = self.given.elapsed().as_secs_f64();
         let speed = now.since(self.given_at).as_secs_f64() / passed;
-        self.recorded = speed * RECORDED.as_secs_f64() < self.interval.as_secs_f64();
+        self.recorded = !is_far_ahead(speed, self.interval);
         (self.given, self.given_at) = (WallInstant::now(), now);
         (self.followed.samples)(Sample { at: now, values });
     }
+}
+
+/// Whether a run of this speed passes a whole sampling interval in the time for which one that is
+/// [far ahead](RECORDED) is recorded.
+fn is_far_ahead(speed: f64, interval: Duration) -> bool {
+    speed * RECORDED.as_secs_f64() >= interval.as_secs_f64()
 }
 
 /// Whether it is what every packet does.

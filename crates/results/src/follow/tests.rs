@@ -1,3 +1,5 @@
+mod parts;
+
 use std::sync::mpsc;
 
 use narrows_core::FlowId;
