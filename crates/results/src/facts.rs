@@ -52,7 +52,7 @@ impl RateSteps {
 
     /// The same from `from` on and before `to`.
     pub fn lowest_between(&self, from: Instant, to: Instant) -> Rate {
-        let within = self.steps().filter(|at| from < *at && *at < to);
+        let within = self.steps().filter(|at| from <= *at && *at < to);
         let rates = std::iter::once(from).chain(within).map(|at| self.at(at));
         rates.min().unwrap_or_default()
     }
