@@ -80,7 +80,8 @@ pub(super) fn take(dir: &Path, name: &str, into: Option<&Path>) -> Result<Taken,
                 narrows_files::create_dir_all(parent).map_err(Error::io("create", parent))?;
                 let mut copy = Whole::begin(&path)?;
                 let passed = match name == SUMMARY {
-                    true => pass(dir, file, &mut Both(&mut copy, &mut summary)),
+                    true => pass(dir, file, &mut summary)
+                        .and_then(|()| copy.write_all(&summary).map_err(Failed::Write)),
                     false => pass(dir, file, &mut copy),
                 };
                 // What is not kept is removed.
@@ -145,10 +146,9 @@ fn described(dir: &Path, name: &str) -> Result<CellRecord, String> {
     }
     let mut text = Vec::new();
     let file = narrows_files::open_regular(dir.join(CELL)).map_err(|e| unread(&e))?;
-    let read = file.take(MOST_IN_MEMORY + 1).read_to_end(&mut text);
-    if read.map_err(|e| unread(&e))? as u64 > MOST_IN_MEMORY {
-        return Err(format!("{CELL} is too large"));
-    }
+    fits(CELL, file.metadata().map_err(|e| unread(&e))?.len())?;
+    let read = file.take(MOST_IN_MEMORY).read_to_end(&mut text);
+    read.map_err(|e| unread(&e))?;
     let cell: CellRecord = serde_json::from_slice(&text).map_err(|e| unread(&e))?;
     if cell.key.name() != name {
         return Err(format!("{CELL} is of another cell than its folder's name"));
@@ -167,11 +167,17 @@ fn described(dir: &Path, name: &str) -> Result<CellRecord, String> {
         let Some(file) = cell.files.iter().find(|file| file.name == name) else {
             return Err(format!("{CELL} names no {name}"));
         };
-        if file.bytes > MOST_IN_MEMORY {
-            return Err(format!("{name} is too large"));
-        }
+        fits(name, file.bytes)?;
     }
     Ok(cell)
+}
+
+/// Refuses a file of so many bytes that is to be read into memory.
+fn fits(name: &str, bytes: u64) -> Result<(), String> {
+    match bytes <= MOST_IN_MEMORY {
+        true => Ok(()),
+        false => Err(format!("{name} is too large")),
+    }
 }
 
 /// The run of `cell`, of which these are the record and the summary.
@@ -224,21 +230,6 @@ fn pass(dir: &Path, file: &FileRecord, to: &mut dyn Write) -> Result<(), Failed>
         Ok(_) => Err(changed()),
         Err(digest::Failed::Read(e)) => Err(unread(e)),
         Err(digest::Failed::Write(e)) => Err(Failed::Write(e)),
-    }
-}
-
-/// Writes to both.
-struct Both<'a>(&'a mut Whole, &'a mut Vec<u8>);
-
-impl Write for Both<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let n = self.0.write(bytes)?;
-        self.1.extend_from_slice(&bytes[..n]);
-        Ok(n)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
     }
 }
 
@@ -296,15 +287,15 @@ pub(super) fn open(dir: &Path, name: &str) -> Result<RunResult, String> {
     let cell = described(dir, name)?;
     let file_named = |name: &str| cell.files.iter().find(|file| file.name == name);
     let content = |name: &str| {
+        let Some(file) = file_named(name) else {
+            return Ok(None);
+        };
+        fits(name, file.bytes)?;
         let mut content = Vec::new();
-        match file_named(name) {
-            Some(file) if file.bytes > MOST_IN_MEMORY => Err(format!("{name} is too large")),
-            Some(file) => match pass(dir, file, &mut content) {
-                Err(Failed::Damaged(why)) => Err(why),
-                // A vector takes everything.
-                Ok(()) | Err(Failed::Write(_)) => Ok(Some(content)),
-            },
-            None => Ok(None),
+        match pass(dir, file, &mut content) {
+            Err(Failed::Damaged(why)) => Err(why),
+            // A vector takes everything.
+            Ok(()) | Err(Failed::Write(_)) => Ok(Some(content)),
         }
     };
     let (record, summary) = (content(RECORD)?, content(SUMMARY)?);

@@ -151,3 +151,81 @@ pub fn version(
     let (_, sha256) = digest::of_path(&program)?;
     Ok(format!("{narrows} (program {})", &sha256[..16]))
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn kernel(id: &str) -> Option<VirtualKernel> {
+        Some(VirtualKernel {
+            id: id.to_owned(),
+            ..VirtualKernel::default()
+        })
+    }
+
+    #[test]
+    fn the_weightiest_difference_is_why_a_cell_is_not_another_one() {
+        let key = Key {
+            plan: json!({ "name": "mine", "duration": "9s" }),
+            files_sha256: "0".repeat(64),
+            seed: 1,
+            engine: "kernel".to_owned(),
+            version: "1".to_owned(),
+            kernel: kernel("a"),
+            series_ns: 10,
+        };
+        assert_eq!(key.to_string(), "the cell mine with seed 1");
+        assert_eq!(key.near(&key), None);
+        // Each change is added to those before it, and outweighs them.
+        let mut other = key.clone();
+        let mut differs = |change: fn(&mut Key), difference: Difference, words: &str| {
+            let mut alone = key.clone();
+            change(&mut alone);
+            change(&mut other);
+            for other in [&alone, &other] {
+                assert_eq!(key.near(other).as_ref(), Some(&difference), "{words}");
+            }
+            assert_eq!(difference.to_string(), words);
+        };
+        differs(
+            |key| key.series_ns = 0,
+            Difference::Series,
+            "without the series that is wanted",
+        );
+        differs(
+            |key| key.files_sha256 = "1".repeat(64),
+            Difference::Values,
+            "with other values",
+        );
+        differs(
+            |key| key.plan["duration"] = json!("8s"),
+            Difference::Values,
+            "with other values",
+        );
+        differs(
+            |key| key.kernel = kernel("b"),
+            Difference::Kernel("b".to_owned()),
+            "by the kernel b",
+        );
+        differs(
+            |key| key.engine = "sim".to_owned(),
+            Difference::Engine("sim".to_owned()),
+            "by the engine sim",
+        );
+        differs(
+            |key| key.version = "2".to_owned(),
+            Difference::Version("2".to_owned()),
+            "by version 2",
+        );
+        // Of another name or seed it is not near at all.
+        let elsewhere: [fn(&mut Key); 2] =
+            [|key| key.seed = 2, |key| key.plan["name"] = json!("yours")];
+        for change in elsewhere {
+            let mut other = key.clone();
+            change(&mut other);
+            assert_eq!(key.near(&other), None, "{other}");
+        }
+    }
+}

@@ -125,18 +125,16 @@ impl Store {
     /// When something else is in `dir`, or it cannot be made.
     pub fn open(dir: impl Into<PathBuf>, version: String) -> Result<Self, Error> {
         let dir = dir.into();
-        if !dir.join(LAYOUT).is_dir() {
-            match fs::read_dir(&dir).map(|mut entries| entries.next().is_none()) {
-                Ok(true) => {}
-                Err(e) if e.kind() == ErrorKind::NotFound => {}
-                // Another process may have made it just now.
-                Ok(false) if dir.join(LAYOUT).is_dir() => {}
-                Ok(false) => return Err(not_a_store(&dir, "it is not empty")),
-                Err(e) if e.kind() == ErrorKind::NotADirectory => {
-                    return Err(not_a_store(&dir, "it is a file"));
-                }
-                Err(e) => return Err(Error::io("read", &dir)(e)),
+        match fs::read_dir(&dir).map(|mut entries| entries.next().is_none()) {
+            // Asked after the folder was read: another process may have made it just now.
+            _ if dir.join(LAYOUT).is_dir() => {}
+            Ok(true) => {}
+            Ok(false) => return Err(not_a_store(&dir, "it is not empty")),
+            Err(e) if e.kind() == ErrorKind::NotFound => {}
+            Err(e) if e.kind() == ErrorKind::NotADirectory => {
+                return Err(not_a_store(&dir, "it is a file"));
             }
+            Err(e) => return Err(Error::io("read", &dir)(e)),
         }
         let store = Self { dir, version };
         make_folder(&store.below(BEGUN))?;

@@ -160,7 +160,7 @@ impl Store {
             self.set_aside(dir)?;
         }
         for found in &survey.cells {
-            let old = |limit| now.duration_since(found.used).is_ok_and(|age| age > limit);
+            let old = |limit| is_older(found.used, limit, now);
             let other = unneeded.other_versions && found.key.version != self.version;
             if unneeded.all || other || unneeded.unused.is_some_and(old) {
                 // First out of everybody's way, in one step.
@@ -173,14 +173,18 @@ impl Store {
             remove(&dir)?;
         }
         for dir in entries(&self.below(BEGUN))? {
-            let age = now.duration_since(written(&dir));
-            if age.is_ok_and(|age| age > LEFT) {
+            if is_older(written(&dir), LEFT, now) {
                 remove(&dir)?;
                 pruned.left += 1;
             }
         }
         Ok(pruned)
     }
+}
+
+/// Whether what was at `then` is more than `limit` ago.
+fn is_older(then: SystemTime, limit: Duration, now: SystemTime) -> bool {
+    now.duration_since(then).is_ok_and(|age| age > limit)
 }
 
 /// When something was last written in `dir`, be it a file or a folder of files.
@@ -240,4 +244,56 @@ fn entries(dir: &Path) -> Result<Vec<PathBuf>, Error> {
 fn name_of(dir: &Path) -> String {
     let name = dir.file_name().unwrap_or_default();
     name.to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn something_is_old_when_more_than_the_limit_has_passed() {
+        let then = SystemTime::UNIX_EPOCH + LEFT;
+        let second = Duration::from_secs(1);
+        let nano = Duration::from_nanos(1);
+        assert!(is_older(then, second, then + second + nano));
+        assert!(!is_older(then, second, then + second));
+        assert!(
+            !is_older(then, Duration::ZERO, then - nano),
+            "it is to come"
+        );
+    }
+
+    #[test]
+    fn what_is_gone_is_removed_and_what_cannot_be_removed_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        fs::create_dir_all(at("folder/below")).unwrap();
+        fs::write(at("file"), "").unwrap();
+        for name in ["folder", "file", "nothing"] {
+            remove(&at(name)).unwrap();
+            assert!(!at(name).exists());
+        }
+        fs::write(at("file"), "").unwrap();
+        assert!(remove(&at("file/below")).is_err());
+    }
+
+    #[test]
+    fn entries_come_in_the_order_of_names_and_folders_are_those_that_are_no_links() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        for name in ["b", "a"] {
+            fs::create_dir(at(name)).unwrap();
+        }
+        fs::write(at("c"), "").unwrap();
+        let mut all = vec![at("a"), at("b"), at("c")];
+        #[cfg(unix)]
+        {
+            narrows_files::symlink(at("a"), at("link")).unwrap();
+            all.push(at("link"));
+        }
+        assert_eq!(entries(dir.path()).unwrap(), all);
+        assert_eq!(folders(dir.path()).unwrap(), [at("a"), at("b")]);
+        assert_eq!(entries(&at("nowhere")).unwrap(), [""; 0].map(PathBuf::from));
+        assert!(entries(&at("c")).is_err(), "a file has no entries");
+    }
 }

@@ -1,3 +1,6 @@
+mod forged;
+mod strangers;
+
 use std::fs::{self, File, FileTimes};
 use std::time::{Duration as WallDuration, SystemTime};
 
