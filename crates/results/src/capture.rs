@@ -135,3 +135,109 @@ impl EventSink for Captures {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use narrows_core::PacketId;
+    use narrows_scenario::NameTable;
+    use narrows_wire::capture::CaptureReader;
+
+    use super::*;
+    use crate::scripted::{at, plan};
+
+    fn packet(id: u64) -> Packet {
+        Packet {
+            id: PacketId(id),
+            bytes: vec![0x45; 20],
+            zero_tail: 80,
+            ..Packet::default()
+        }
+    }
+
+    /// The packets of a capture: its interface, when, which, and which way.
+    fn read(dir: &Path, name: &str) -> Vec<(String, Instant, u64, Direction)> {
+        let file = fs::File::open(dir.join(CAPTURES).join(name)).unwrap();
+        let mut reader = CaptureReader::new(file).unwrap();
+        let mut packets = Vec::new();
+        while let Some(record) = reader.read().unwrap() {
+            assert_eq!(record.original_len, 100);
+            packets.push((
+                record.interface_name.to_owned(),
+                record.at.unwrap(),
+                record.id.unwrap(),
+                record.direction.unwrap(),
+            ));
+        }
+        packets
+    }
+
+    #[test]
+    fn a_capture_has_what_passes_its_place_and_its_name_once_it_is_whole() {
+        let (dir, plan) = (tempfile::tempdir().unwrap(), plan());
+        let names = NameTable::of(&plan);
+        let id = |name: &str| names.id(name).unwrap();
+        let (client, server, mid) = (id("host/client"), id("host/server"), id("tap/mid"));
+        let mut captures = Captures::create(&plan, names.as_slice(), dir.path()).unwrap();
+        let (up, down) = (packet(1), packet(2));
+        let sent = |host, packet| Event::Sent { host, packet };
+        let received = |host, packet| Event::Received { host, packet };
+        let tapped = |forward, packet| Event::Tapped {
+            tap: mid,
+            packet,
+            forward,
+        };
+        for (ms, event) in [
+            (1, sent(client, &up)),
+            (11, tapped(true, &up)),
+            (12, received(server, &up)),
+            (13, sent(server, &down)),
+            (14, tapped(false, &down)),
+            (24, received(client, &down)),
+        ] {
+            captures.record(at(ms), event);
+        }
+        let names = || {
+            let entries = fs::read_dir(dir.path().join(CAPTURES)).unwrap();
+            let names = entries.map(|e| e.unwrap().file_name().into_string().unwrap());
+            names.collect::<BTreeSet<_>>().into_iter().collect()
+        };
+        let unfinished: Vec<String> = names();
+        assert_eq!(unfinished, ["mid.pcapng.part", "near-end.pcapng.part"]);
+        captures.finish().unwrap();
+        let finished: Vec<String> = names();
+        assert_eq!(finished, ["mid.pcapng", "near-end.pcapng"]);
+        let row = |place: &str, ms, id, way| (place.to_owned(), at(ms), id, way);
+        assert_eq!(
+            read(dir.path(), "near-end.pcapng"),
+            [
+                row("host/client", 1, 1, Direction::Outbound),
+                row("host/client", 24, 2, Direction::Inbound),
+            ]
+        );
+        assert_eq!(
+            read(dir.path(), "mid.pcapng"),
+            [
+                row("tap/mid", 11, 1, Direction::Outbound),
+                row("tap/mid", 14, 2, Direction::Inbound),
+            ]
+        );
+    }
+
+    #[test]
+    fn captures_that_would_share_a_file_or_have_no_place_are_not_begun() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut plan = plan();
+        let names = NameTable::of(&plan);
+        plan.captures[1].name = "-near-end".to_owned();
+        let refused = Captures::create(&plan, names.as_slice(), dir.path())
+            .err()
+            .unwrap();
+        let text = refused.to_string();
+        assert!(text.contains("near-end.pcapng too"), "{text}");
+        let refused = Captures::create(&plan, &[], dir.path()).err().unwrap();
+        let text = refused.to_string();
+        assert!(text.contains("the run has no host/client"), "{text}");
+    }
+}

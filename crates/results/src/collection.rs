@@ -168,3 +168,156 @@ fn folder_of(name: &str) -> String {
     let parts: Vec<String> = name.split('/').map(folder::file_name).collect();
     parts.join("/")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::campaign::CampaignResult;
+    use crate::folder::{FORMAT, Results, open};
+    use crate::scripted::silent;
+    use crate::verdict::{Finding, Weight};
+
+    const NAMES: [&str; 3] = ["risk/long flows", "risk/short", "other"];
+
+    fn begin(output: &Output) -> Result<Option<CollectionWriter>, Error> {
+        let collection = Collection {
+            name: "l4s-tests/risk".to_owned(),
+            title: Some("what may go wrong".to_owned()),
+            about: Some("a paragraph".to_owned()),
+            source: Some("a report".to_owned()),
+            campaigns: Vec::new(),
+        };
+        let origin = Origin {
+            command: vec!["narrows".to_owned(), "campaign".to_owned()],
+            commit: None,
+        };
+        CollectionWriter::begin(&silent(), &collection, &NAMES, output, &origin)
+    }
+
+    /// Leaves a folder as that of the campaign `name`, of which everything counted is `n`.
+    fn leave(writer: &CollectionWriter, name: &str, n: u32, findings: Vec<Finding>) -> FileRecord {
+        let file = |bytes| FileRecord {
+            bytes,
+            ..FileRecord::default()
+        };
+        let record = RunRecord {
+            format: FORMAT,
+            kind: "campaign".to_owned(),
+            virtual_s: f64::from(n),
+            events: 10 * u64::from(n),
+            packets: 100 * u64::from(n),
+            digest: format!("digest of {name}"),
+            files: vec![file(u64::from(n)), file(1000)],
+            complete: true,
+            verdict: Verdict { findings },
+            ..RunRecord::default()
+        };
+        let result = CampaignResult {
+            name: name.to_owned(),
+            ..CampaignResult::default()
+        };
+        let dir = writer.campaign_dir(name);
+        let folder = Folder::at(dir.clone()).unwrap();
+        folder.write_record(&record).unwrap();
+        folder.write_json("campaign.json", &result).unwrap();
+        let name = dir.strip_prefix(writer.dir()).unwrap();
+        FileRecord {
+            name: name.display().to_string(),
+            bytes: 1000 + u64::from(n),
+            sha256: record.digest,
+        }
+    }
+
+    fn finding(weight: Weight) -> Finding {
+        Finding {
+            weight,
+            check: "x".to_owned(),
+            entity: "cell".to_owned(),
+            line: "a sentence".to_owned(),
+        }
+    }
+
+    fn opened(dir: &Path) -> CollectionFolder {
+        match open(dir).unwrap() {
+            Results::Collection(collection) => *collection,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_collection_that_is_written_nowhere_has_no_folder() {
+        assert!(begin(&Output::Nowhere).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_collection_adds_up_what_its_campaigns_left_in_their_folders() {
+        let dir = tempfile::tempdir().unwrap();
+        let writer = begin(&Output::Folder(dir.path().to_owned()))
+            .unwrap()
+            .unwrap();
+        assert_eq!(
+            writer.campaign_dir(NAMES[0]),
+            dir.path().join("risk/long-flows")
+        );
+        let begun = opened(dir.path());
+        assert!(begun.record.is_unfinished());
+        assert_eq!(begun.record.command, ["narrows", "campaign"]);
+        assert_eq!(begun.record.kind, "collection");
+        assert_eq!(
+            begun.result,
+            CollectionResult {
+                name: "l4s-tests/risk".to_owned(),
+                title: Some("what may go wrong".to_owned()),
+                about: Some("a paragraph".to_owned()),
+                source: Some("a report".to_owned()),
+                folders: ["risk/long-flows", "risk/short", "other"]
+                    .map(str::to_owned)
+                    .to_vec(),
+                complete: false,
+            }
+        );
+        assert_eq!(begun.campaigns, []);
+
+        let left = [
+            leave(&writer, NAMES[0], 2, vec![finding(Weight::Note)]),
+            leave(&writer, NAMES[1], 3, vec![finding(Weight::Distrust)]),
+            leave(&writer, NAMES[2], 4, vec![]),
+        ];
+        let made = writer.finish().unwrap();
+        assert!(made.record.complete && made.result.complete);
+        let names: Vec<_> = made
+            .campaigns
+            .iter()
+            .map(|(name, _)| name.as_str())
+            .collect();
+        assert_eq!(names, ["risk/long-flows", "risk/short", "other"]);
+        assert_eq!(made.campaigns[1].1.result.name, "risk/short");
+        let record = &made.record;
+        assert_eq!(
+            (record.virtual_s, record.events, record.packets),
+            (9.0, 90, 900)
+        );
+        // The grave ones first, each with the campaign that has it.
+        let findings: Vec<_> = record.verdict.findings.iter().map(|f| &*f.entity).collect();
+        assert_eq!(findings, ["risk/short", "risk/long flows"]);
+        assert_eq!(record.files[0].name, FILE);
+        assert_eq!(record.files[1..], left);
+        assert_eq!(record.digest, folder::digest_of(&record.files));
+        assert_eq!(opened(dir.path()), made);
+    }
+
+    #[test]
+    fn a_collection_of_which_a_campaign_is_missing_is_not_complete() {
+        let dir = tempfile::tempdir().unwrap();
+        let writer = begin(&Output::Folder(dir.path().to_owned()))
+            .unwrap()
+            .unwrap();
+        leave(&writer, NAMES[0], 2, vec![]);
+        leave(&writer, NAMES[2], 4, vec![]);
+        let made = writer.finish().unwrap();
+        assert!(!made.record.complete && !made.result.complete);
+        assert_eq!(made.record.verdict, Verdict::interrupted());
+        assert_eq!(made.campaigns.len(), 2);
+        assert_eq!(opened(dir.path()), made);
+    }
+}

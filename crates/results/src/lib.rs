@@ -31,6 +31,8 @@ mod observers;
 pub mod reduce;
 mod replay;
 mod run;
+#[cfg(test)]
+mod scripted;
 pub mod series;
 mod signals;
 pub mod store;

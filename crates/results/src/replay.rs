@@ -168,3 +168,6 @@ fn of_packet<'e>(event: &Event<'e>) -> Option<(EntityId, &'e Packet, Option<Stri
         _ => return None,
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -221,3 +221,6 @@ pub fn run_into(
     }
     Ok(result)
 }
+
+#[cfg(test)]
+mod tests;

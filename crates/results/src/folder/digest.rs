@@ -71,3 +71,39 @@ pub fn of_all(files: &[FileRecord]) -> String {
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Gives what is in it, one by one.
+    struct Answers(Vec<io::Result<&'static [u8]>>);
+
+    impl Read for Answers {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let bytes = self.0.remove(0)?;
+            buffer[..bytes.len()].copy_from_slice(bytes);
+            Ok(bytes.len())
+        }
+    }
+
+    #[test]
+    fn a_read_that_a_signal_interrupts_is_made_again_and_another_error_ends_it() {
+        let interrupted = || Err(io::ErrorKind::Interrupted.into());
+        let mut to = Vec::new();
+        let mut from = Answers(vec![Ok(b"ab"), interrupted(), Ok(b"c"), Ok(b"")]);
+        let Ok((bytes, sha256)) = pass(&mut from, &mut to) else {
+            panic!("it was read to its end");
+        };
+        assert_eq!((bytes, to.as_slice()), (3, b"abc".as_slice()));
+        // FIPS 180-2, appendix B.1.
+        let of_abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(sha256, of_abc);
+        assert_eq!(of_bytes(b"abc"), of_abc);
+
+        let broken = Err(io::ErrorKind::UnexpectedEof.into());
+        let mut from = Answers(vec![Ok(b"ab"), broken, Ok(b"")]);
+        let failed = pass(&mut from, &mut io::sink());
+        assert!(matches!(failed, Err(Failed::Read(_))));
+    }
+}

@@ -263,3 +263,6 @@ fn kernel() -> String {
         |release| release.trim().to_owned(),
     )
 }
+
+#[cfg(test)]
+mod tests;

@@ -61,3 +61,23 @@ impl<W: Write> Write for Until<'_, W> {
         self.out.flush()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::BufWriter;
+
+    use super::*;
+
+    #[test]
+    fn what_is_guarded_is_written_and_flushed_until_the_patience_is_over() {
+        let cancel = AtomicBool::new(false);
+        let patience = Patience::new(&cancel, Duration::ZERO);
+        let mut out = patience.guard(BufWriter::new(Vec::new()));
+        out.write_all(b"ab").unwrap();
+        assert_eq!(out.out.get_ref(), b"");
+        out.flush().unwrap();
+        assert_eq!(out.out.get_ref(), b"ab");
+        cancel.store(true, Ordering::Relaxed);
+        assert!(out.write_all(b"c").is_err());
+    }
+}

@@ -56,9 +56,16 @@ mod tests {
     fn known_seconds_have_known_dates() {
         let at = |s| rfc3339(UNIX_EPOCH + Duration::from_secs(s));
         assert_eq!(at(0), "1970-01-01T00:00:00Z");
+        assert_eq!(at(2_678_399), "1970-01-31T23:59:59Z");
+        assert_eq!(at(2_678_400), "1970-02-01T00:00:00Z");
+        assert_eq!(at(31_535_999), "1970-12-31T23:59:59Z");
+        assert_eq!(at(31_536_000), "1971-01-01T00:00:00Z");
         assert_eq!(at(951_782_400), "2000-02-29T00:00:00Z");
         assert_eq!(at(1_596_542_462), "2020-08-04T12:01:02Z");
         assert_eq!(at(4_102_444_799), "2099-12-31T23:59:59Z");
+        // A century that is no leap year.
+        assert_eq!(at(4_107_542_399), "2100-02-28T23:59:59Z");
+        assert_eq!(at(4_107_542_400), "2100-03-01T00:00:00Z");
         assert_eq!(
             compact(UNIX_EPOCH + Duration::from_secs(1_596_542_462)),
             "20200804T120102Z"

@@ -142,4 +142,13 @@ mod tests {
         assert_eq!(names(dir.path()), ["report.html"]);
         assert_eq!(fs::read(&path).unwrap(), b"the page before");
     }
+
+    #[test]
+    fn what_is_flushed_is_in_the_part() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut file = Whole::begin(&dir.path().join("a")).unwrap();
+        file.write_all(b"half").unwrap();
+        file.flush().unwrap();
+        assert_eq!(fs::read(dir.path().join("a.part")).unwrap(), b"half");
+    }
 }

@@ -57,16 +57,7 @@ impl Folder {
                     file_name(name)
                 );
                 narrows_files::create_dir_all(parent).map_err(Error::io("create", parent))?;
-                let mut leaf = stem.clone();
-                let mut n = 1;
-                // Two runs in the same second: the name is taken atomically.
-                while let Err(error) = narrows_files::create_dir(parent.join(&leaf)) {
-                    if error.kind() != std::io::ErrorKind::AlreadyExists {
-                        return Err(Error::io("create", &parent.join(&leaf))(error));
-                    }
-                    n += 1;
-                    leaf = format!("{stem}-{n}");
-                }
+                let leaf = create_new(parent, &stem)?;
                 point_latest(parent, &leaf);
                 Ok(Some(Self {
                     dir: parent.join(leaf),
@@ -260,6 +251,22 @@ fn check_empty(dir: &Path) -> Result<(), Error> {
     }
 }
 
+/// Makes a folder below `parent` that is called `stem`, with a number behind it where there is
+/// one already; its name.
+fn create_new(parent: &Path, stem: &str) -> Result<String, Error> {
+    let mut leaf = stem.to_owned();
+    let mut n = 1;
+    // Two runs in the same second: the name is taken atomically.
+    while let Err(error) = narrows_files::create_dir(parent.join(&leaf)) {
+        if error.kind() != io::ErrorKind::AlreadyExists {
+            return Err(Error::io("create", &parent.join(&leaf))(error));
+        }
+        n += 1;
+        leaf = format!("{stem}-{n}");
+    }
+    Ok(leaf)
+}
+
 /// Makes `parent/latest` point to `leaf`. A convenience: where links cannot be
 /// made, or `latest` is a real folder, it is left alone.
 fn point_latest(parent: &Path, leaf: &str) {
@@ -360,5 +367,113 @@ mod tests {
             .unwrap();
         let read = open_run(dir.path()).unwrap();
         assert!(read.record.complete && read.series == made.series);
+    }
+
+    #[test]
+    fn an_error_without_a_signal_is_returned() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::at(dir.path().to_owned()).unwrap();
+        // In the way of a data file.
+        fs::create_dir(dir.path().join("summary.csv")).unwrap();
+        let failed = folder.write_run(&mut result(), false, &AtomicBool::new(false));
+        assert!(failed.unwrap_err().to_string().contains("summary.csv"));
+        assert!(!dir.path().join("run.json").exists());
+    }
+
+    #[test]
+    fn a_summary_alone_is_written_with_its_digest() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::at(dir.path().to_owned()).unwrap();
+        let mut made = result();
+        made.summary.name = "mine".to_owned();
+        folder.write_summary(&mut made).unwrap();
+        let read = open_run(dir.path()).unwrap();
+        assert_eq!((&read.summary, &read.record), (&made.summary, &made.record));
+        assert_eq!(read.series, Series::default());
+        let [file] = &read.record.files[..] else {
+            panic!("{:?}", read.record.files);
+        };
+        let text = fs::read(dir.path().join("summary.json")).unwrap();
+        assert_eq!(
+            (&*file.name, file.bytes),
+            ("summary.json", text.len() as u64)
+        );
+        assert_eq!(file.sha256, digest::of_bytes(&text));
+        assert_eq!(read.record.digest, digest::of_all(&read.record.files));
+    }
+
+    #[test]
+    fn a_folder_that_is_asked_for_has_to_be_new_or_empty_and_waits_for_the_disk() {
+        let dir = tempfile::tempdir().unwrap();
+        let create = |at: &Path| Folder::create(&Output::Folder(at.to_owned()), "x");
+        for at in [dir.path().to_owned(), dir.path().join("new/one")] {
+            let folder = create(&at).unwrap().unwrap();
+            assert_eq!(folder.dir(), at);
+            assert!(folder.lasting && at.is_dir());
+        }
+        assert!(!Folder::at(dir.path().join("cell")).unwrap().lasting);
+        let file = dir.path().join("file");
+        fs::write(&file, "").unwrap();
+        for taken in [dir.path(), &file] {
+            let refused = create(taken).unwrap_err();
+            assert!(matches!(refused, Error::NotEmpty(_)), "{refused}");
+        }
+        // A name that no file system takes.
+        let failed = create(&dir.path().join("x".repeat(300))).unwrap_err();
+        assert!(matches!(failed, Error::Io { verb: "read", .. }), "{failed}");
+        assert!(Folder::create(&Output::Nowhere, "x").unwrap().is_none());
+    }
+
+    #[test]
+    fn folders_of_one_second_are_numbered_and_no_other_error_is_taken_for_that() {
+        let dir = tempfile::tempdir().unwrap();
+        let made = [(); 4].map(|()| create_new(dir.path(), "now-x").unwrap());
+        assert_eq!(made, ["now-x", "now-x-2", "now-x-3", "now-x-4"]);
+        assert!(made.iter().all(|leaf| dir.path().join(leaf).is_dir()));
+        assert!(create_new(&dir.path().join("nowhere"), "now-x").is_err());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn latest_leads_to_the_newest_folder_and_what_else_is_called_so_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let parent = dir.path().join("results");
+        let latest = parent.join("latest");
+        let create = || {
+            let made = Folder::create(&Output::Below(parent.clone()), "my run").unwrap();
+            let made = made.unwrap();
+            assert!(made.lasting && made.dir().parent() == Some(&parent));
+            let leaf = made.dir().file_name().unwrap().to_str().unwrap();
+            let (time, name) = leaf.split_at(16);
+            assert!(time.ends_with('Z') && name.starts_with("-my-run"), "{leaf}");
+            PathBuf::from(leaf)
+        };
+        for _ in 0..2 {
+            let leaf = create();
+            assert_eq!(fs::read_link(&latest).unwrap(), leaf);
+        }
+        fs::remove_file(&latest).unwrap();
+        fs::write(&latest, "mine").unwrap();
+        create();
+        assert_eq!(fs::read(&latest).unwrap(), b"mine");
+        let entries = fs::read_dir(&parent).unwrap();
+        let names = entries.map(|e| e.unwrap().file_name().into_string().unwrap());
+        assert_eq!(names.filter(|name| name.starts_with('.')).count(), 0);
+    }
+
+    #[test]
+    fn a_name_is_spelled_for_file_systems() {
+        for (name, spelled) in [
+            ("plain", "plain"),
+            ("a b/c:d", "a-b-c-d"),
+            ("rtt=20ms,(x)_1.5", "rtt=20ms,(x)_1.5"),
+            ("größe", "gr--e"),
+            ("../etc/", "etc"),
+            ("...", "run"),
+            ("", "run"),
+        ] {
+            assert_eq!(file_name(name), spelled, "{name}");
+        }
+        assert_eq!(file_name(&"x".repeat(101)), "x".repeat(100));
     }
 }
