@@ -101,3 +101,42 @@ impl Error {
         move |source| Self::Io { verb, path, source }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::ErrorKind;
+
+    use super::*;
+
+    #[test]
+    fn what_was_refused_before_it_ran_and_what_the_user_may_not_do_are_told_from_failures() {
+        let (path, text) = (PathBuf::from("runs/1"), || "why".to_owned());
+        let io = |kind: ErrorKind| Error::io("read", Path::new("runs/1"))(kind.into());
+        let not_results = Error::NotResults {
+            dir: path.clone(),
+            what: text(),
+        };
+        let content = Error::Content {
+            path: path.clone(),
+            what: text(),
+        };
+        let output = Error::Output {
+            what: text(),
+            why: text(),
+        };
+        for (error, is_refusal, is_of_rights) in [
+            (Error::NotEmpty(path), true, false),
+            (not_results, true, false),
+            (Error::Refused(text()), true, false),
+            (Error::NoPermission(text()), false, true),
+            (io(ErrorKind::PermissionDenied), false, true),
+            (io(ErrorKind::NotFound), false, false),
+            (content, false, false),
+            (Error::Engine(text()), false, false),
+            (output, false, false),
+        ] {
+            let found = (error.is_refusal(), error.is_of_rights());
+            assert_eq!(found, (is_refusal, is_of_rights), "{error:?}");
+        }
+    }
+}

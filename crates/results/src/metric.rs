@@ -449,4 +449,44 @@ mod tests {
             assert_eq!(figures.figure(entity, column), of(entity, column));
         }
     }
+
+    #[test]
+    fn marks_and_losses_of_a_flow_are_percentages_of_its_packets_where_there_are_any() {
+        let mut summary = two_flows(30.0, 10.0);
+        summary.flows[0].packets = 8;
+        summary.flows[0].ce_marks = 1;
+        summary.flows[0].drops = 3;
+        assert_eq!(lookup(&summary, "mark_pct of flow/prague"), Some(12.5));
+        assert_eq!(lookup(&summary, "loss_pct of flow/prague"), Some(37.5));
+        assert_eq!(lookup(&summary, "mark_pct of flow/cubic"), None);
+    }
+
+    #[test]
+    fn the_window_is_as_long_as_from_its_beginning_to_its_end() {
+        let mut summary = two_flows(30.0, 10.0);
+        summary.window.from_s = 2.0;
+        summary.window.to_s = 6.0;
+        assert_eq!(lookup(&summary, "window_s"), Some(4.0));
+    }
+
+    #[test]
+    fn an_element_that_drops_has_the_causes_that_occurred() {
+        let summary = RunSummary {
+            droppers: vec![crate::summary::DropperSummary {
+                name: "link/access/up/netem".to_owned(),
+                drops: crate::summary::DropCounts {
+                    loss: 2,
+                    ..Default::default()
+                },
+            }],
+            ..RunSummary::default()
+        };
+        let rows: Vec<_> = metrics(&summary)
+            .into_iter()
+            .filter(|m| m.entity == "link/access/up/netem")
+            .map(|m| (m.metric, m.value))
+            .collect();
+        let expected = [("drops", 2.0), ("drops.loss", 2.0)];
+        assert_eq!(rows, expected.map(|(metric, v)| (metric.to_owned(), v)));
+    }
 }

@@ -149,4 +149,38 @@ mod tests {
         assert_eq!(seconds(0.05), "0.05");
         assert_eq!(seconds(0.0), "0");
     }
+
+    #[test]
+    fn words_above_several_columns_have_the_gaps_between_them_too() {
+        let mut table = TextTable::new(&[("first", Align::Left), ("second", Align::Left)]);
+        assert!(table.is_empty());
+        // As wide as both columns and what is between them.
+        table.group(0, "thirteen long");
+        table.row(["1", "2"].map(str::to_owned).to_vec());
+        assert!(!table.is_empty());
+        let expected = "thirteen long\n\
+                        first  second\n\
+                        1      2\n";
+        assert_eq!(table.render(), expected);
+    }
+
+    #[test]
+    fn a_number_has_about_three_digits_and_none_behind_the_point_of_a_large_one() {
+        for (value, text) in [
+            (0.0, "0"),
+            (0.012_34, "0.0123"),
+            (-0.05, "-0.0500"),
+            (0.0995, "0.100"),
+            (1.2345, "1.234"),
+            (9.995, "9.99"),
+            (12.345, "12.35"),
+            (99.95, "100.0"),
+            (1234.56, "1234.6"),
+            (9999.5, "10000"),
+            (123_456.7, "123457"),
+        ] {
+            assert_eq!(number(Some(value)), text);
+        }
+        assert_eq!(number(None), "-");
+    }
 }

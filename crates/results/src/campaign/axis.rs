@@ -63,6 +63,14 @@ mod tests {
             of("rtt_ms", &["20ms", "1s"]),
             ("rtt_ms".to_owned(), Some(vec![20.0, 1000.0]))
         );
+        assert_eq!(
+            of("rtt", &["20ms", "1s"]),
+            ("rtt_ms".to_owned(), Some(vec![20.0, 1000.0]))
+        );
+        assert_eq!(
+            of("loss", &["0.5%", "2%"]),
+            ("loss_pct".to_owned(), Some(vec![0.5, 2.0]))
+        );
         assert_eq!(of("n", &["1", "2"]).0, "n");
         assert_eq!(of("rtt", &["10-10", "20-10"]), ("rtt".to_owned(), None));
     }

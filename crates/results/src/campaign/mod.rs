@@ -292,6 +292,7 @@ mod tests {
         let campaign = CampaignResult {
             cells: vec![CellResult {
                 metrics: vec![
+                    row(Some(4.0), Some(4.0)),
                     row(Some(4.0), Some(5.0)),
                     row(Some(4.0), Some(5.1)),
                     row(Some(-4.0), Some(-3.0)),
@@ -303,7 +304,7 @@ mod tests {
             }],
             ..CampaignResult::default()
         };
-        assert_eq!(campaign.near(0.25), (2, 4));
+        assert_eq!(campaign.near(0.25), (3, 5));
     }
 
     #[test]
@@ -312,5 +313,154 @@ mod tests {
         assert_eq!(median(&[4.0]), Some(4.0));
         assert_eq!(median(&[1.0, 2.0, 9.0]), Some(2.0));
         assert_eq!(median(&[1.0, 2.0, 4.0, 9.0]), Some(3.0));
+    }
+
+    /// A campaign of one cell with the measured figures `values` of the metric `name`, none of
+    /// which is published.
+    fn of(name: &str, values: &[f64]) -> CampaignResult {
+        let rows = values.iter().map(|v| MetricResult {
+            metric: name.to_owned(),
+            measured: Some(*v),
+            ..MetricResult::default()
+        });
+        let cells = rows.enumerate().map(|(i, row)| CellResult {
+            name: format!("cell {i}"),
+            metrics: vec![row],
+            ..CellResult::default()
+        });
+        CampaignResult {
+            complete: true,
+            cells: cells.collect(),
+            ..CampaignResult::default()
+        }
+    }
+
+    #[test]
+    fn a_campaign_passes_when_all_cells_ran_and_all_checks_passed() {
+        let check = |passed| CheckResult {
+            passed,
+            ..CheckResult::default()
+        };
+        let sound = CampaignResult {
+            checks: vec![check(true), check(true)],
+            ..of("x", &[1.0, 2.0])
+        };
+        assert!(sound.passed());
+        let mut incomplete = sound.clone();
+        incomplete.complete = false;
+        let mut failed = sound.clone();
+        failed.cells[1].error = Some("it could not be built".to_owned());
+        let mut missed = sound;
+        missed.checks[0] = check(false);
+        for campaign in [incomplete, failed, missed] {
+            assert!(!campaign.passed(), "{campaign:?}");
+        }
+    }
+
+    #[test]
+    fn a_metric_is_called_as_the_file_calls_it_or_else_by_its_name() {
+        let title = |title: &str| MetricTitle {
+            title: title.to_owned(),
+            unit: String::new(),
+        };
+        let campaign = CampaignResult {
+            metrics: vec!["a".to_owned(), "b_ms".to_owned(), "c_ms".to_owned()],
+            titles: vec![title("first"), title("second")],
+            ..CampaignResult::default()
+        };
+        let words = |metric| campaign.title_of(metric).with_unit();
+        assert_eq!(words("a"), "first");
+        assert_eq!(words("b_ms"), "second");
+        assert_eq!(words("c_ms"), "c (ms)");
+    }
+
+    #[test]
+    fn a_metric_is_printed_with_three_significant_digits_of_its_largest_figure() {
+        for (figures, digits) in [
+            (&[0.09, 0.01][..], 4),
+            (&[0.1, 0.01], 3),
+            (&[1.9, 0.01], 3),
+            (&[2.0, 0.01], 2),
+            (&[-99.9, 0.01], 2),
+            (&[100.0, 0.01], 1),
+            (&[999.9, 0.01], 1),
+            (&[1000.0, 0.01], 0),
+            // What is counted has none.
+            (&[0.0, 7.0], 0),
+            (&[], 0),
+        ] {
+            assert_eq!(of("x", figures).decimals("x"), digits, "{figures:?}");
+        }
+        // Jain's index always has three, and other metrics have no part in it.
+        assert_eq!(of("jain", &[1.0]).decimals("jain"), 3);
+        assert_eq!(of("x", &[0.25]).decimals("y"), 0);
+    }
+
+    #[test]
+    fn a_flag_is_a_metric_of_which_every_figure_is_0_or_1() {
+        for (figures, is_flag) in [
+            (&[0.0, 1.0][..], true),
+            (&[1.0, 1.0], true),
+            (&[0.0, 0.0], true),
+            (&[0.0, 0.5], false),
+            (&[1.0, 2.0], false),
+            (&[], false),
+        ] {
+            assert_eq!(of("x", figures).is_flag("x"), is_flag, "{figures:?}");
+        }
+        assert!(!of("x", &[1.0]).is_flag("y"));
+    }
+
+    #[test]
+    fn cells_and_their_metrics_are_found_by_name_and_a_published_figure_wherever_it_is() {
+        let mut campaign = of("x", &[1.0, 2.0]);
+        assert_eq!(campaign.cell("cell 1"), Some(&campaign.cells[1]));
+        assert_eq!(campaign.cell("cell 2"), None);
+        let cell = &campaign.cells[1];
+        assert_eq!(cell.metric("x"), Some(&cell.metrics[0]));
+        assert_eq!(cell.metric("y"), None);
+        assert!(!campaign.has_published());
+        campaign.cells[1].metrics[0].published = Some(2.0);
+        assert!(campaign.has_published());
+    }
+
+    #[test]
+    fn a_campaign_differs_where_a_check_that_is_not_required_does_not_hold() {
+        let check = |inside, needed| CheckResult {
+            judged: 2,
+            inside,
+            needed,
+            passed: inside >= needed,
+            ..CheckResult::default()
+        };
+        let differs = |checks: &[CheckResult]| {
+            let checks = checks.to_vec();
+            let campaign = CampaignResult {
+                checks,
+                ..CampaignResult::default()
+            };
+            campaign.differs()
+        };
+        assert!(!differs(&[]));
+        assert!(!differs(&[check(2, 2), check(1, 2)]), "it failed");
+        assert!(differs(&[check(2, 2), check(1, 0)]));
+        let words = [Outcome::Pass, Outcome::Differs, Outcome::Fail].map(Outcome::word);
+        assert_eq!(words, ["pass", "differs, not required", "FAIL"]);
+    }
+
+    #[test]
+    fn the_range_of_a_metric_is_that_of_the_seeds_that_have_it() {
+        let range = |by_seed: &[Option<f64>]| {
+            let by_seed = by_seed.to_vec();
+            let metric = MetricResult {
+                by_seed,
+                ..MetricResult::default()
+            };
+            metric.range()
+        };
+        assert_eq!(range(&[]), None);
+        assert_eq!(range(&[None, None]), None);
+        assert_eq!(range(&[None, Some(4.0)]), Some((4.0, 4.0)));
+        assert_eq!(range(&[Some(4.0), Some(2.5), Some(7.0)]), Some((2.5, 7.0)));
     }
 }

@@ -137,6 +137,11 @@ mod tests {
                 "spin, full RTT initiator, mean of cubic at mid",
             ),
             ("jain", "run", "Jain's index (1 = equal)"),
+            ("share1_pct", "run", "share of flow 1 in the total rate (%)"),
+            ("rate1_mbit", "run", "rate of flow 1 (Mbit/s)"),
+            ("rate2_mbit", "run", "rate of flow 2 (Mbit/s)"),
+            ("ratio", "run", "ratio of the rates (flow 1 : flow 2)"),
+            ("utilisation", "run", "utilisation (share of the rate)"),
         ] {
             assert_eq!(of(column, entity), title);
         }

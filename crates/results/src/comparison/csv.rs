@@ -45,3 +45,36 @@ fn quoted(text: &str) -> String {
         false => text.to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::comparison::{CellComparison, Row};
+
+    #[test]
+    fn a_row_has_both_sides_and_a_name_with_a_comma_is_quoted() {
+        let figure = |values: &[f64]| Figure::of(values.iter().copied().map(Some));
+        let both = Row {
+            tolerance: Some("±5".to_owned()),
+            within: Some(true),
+            ..Row::of("jain".to_owned(), figure(&[0.5, 1.0]), figure(&[1.0, 1.5]))
+        };
+        let one = Row::of("rate \"1\"".to_owned(), figure(&[]), figure(&[2.0]));
+        let comparison = Comparison {
+            sides: ["sim", "live"].map(str::to_owned),
+            cells: vec![CellComparison {
+                name: "50Mbit,cubic".to_owned(),
+                rows: vec![both, one],
+                ..CellComparison::default()
+            }],
+            ..Comparison::default()
+        };
+        let expected = "cell,metric,sim,sim_min,sim_max,sim_runs,live,live_min,live_max,\
+                        live_runs,difference,tolerance,within,verdict\n\
+                        \"50Mbit,cubic\",jain,0.75,0.5,1,2,1.25,1,1.5,2,0.5,±5,true,\
+                        same within the spread\n\
+                        \"50Mbit,cubic\",\"rate \"\"1\"\"\",,,,0,2,2,2,1,,,,\
+                        on one side only\n";
+        assert_eq!(csv(&comparison), expected);
+    }
+}

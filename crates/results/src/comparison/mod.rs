@@ -357,7 +357,13 @@ mod tests {
         // A judged side that scatters widely has no excuse in that.
         assert_eq!(row(&known, &[1.0, 13.1, 99.0]), Some(false));
         assert_eq!(row(&[0.0, 0.0], &[0.0, 0.0]), Some(true));
-        assert_eq!(row(&[1.0], &[1.0]), None);
+        for (known, judged) in [
+            (&[1.0][..], &[1.0][..]),
+            (&[1.0], &[1.0, 1.0]),
+            (&[1.0, 1.0], &[1.0]),
+        ] {
+            assert_eq!(row(known, judged), None, "one run has no spread");
+        }
     }
 
     #[test]
@@ -396,5 +402,116 @@ mod tests {
         let read: Comparison = serde_json::from_str(text).unwrap();
         assert_eq!(read.sides, engines());
         assert_eq!(read.cells[0].rows[0].first.median, Some(0.5));
+    }
+
+    fn live(side: Option<&str>, folder: &str, used: bool) -> Live {
+        Live {
+            side: side.map(str::to_owned),
+            folder: folder.to_owned(),
+            used,
+            trust: "trust: yes".to_owned(),
+            ..Live::default()
+        }
+    }
+
+    #[test]
+    fn the_runs_that_count_on_a_side_are_found_by_its_name_or_by_what_made_them() {
+        let sides = |of: [&str; 2]| of.map(str::to_owned);
+        let engines = CellComparison {
+            sim: vec!["sim/1".to_owned(), "sim/2".to_owned()],
+            live: vec![live(None, "live/1", false), live(None, "live/2", true)],
+            ..CellComparison::default()
+        };
+        let of = sides(["sim", "live"]);
+        assert_eq!(engines.used_on(&of, 0), ["sim/1", "sim/2"]);
+        assert_eq!(engines.used_on(&of, 1), ["live/2"]);
+        let pair = CellComparison {
+            live: vec![
+                live(Some("cubic"), "a/1", true),
+                live(Some("prague"), "b/1", true),
+                live(Some("prague"), "b/2", false),
+            ],
+            ..CellComparison::default()
+        };
+        let of = sides(["cubic", "prague"]);
+        assert_eq!(pair.used_on(&of, 0), ["a/1"]);
+        assert_eq!(pair.used_on(&of, 1), ["b/1"]);
+        assert_eq!(pair.used_on(&of, 2), [""; 0]);
+    }
+
+    #[test]
+    fn a_live_run_is_trusted_by_the_line_of_its_verdict_alone() {
+        let mut run = live(None, "live/1", true);
+        assert!(run.trusted());
+        let cell = |run: &Live| CellComparison {
+            live: vec![run.clone()],
+            ..CellComparison::default()
+        };
+        assert_eq!(cell(&run).doubtful().count(), 0);
+        run.trust = "trust: no, because it was interrupted".to_owned();
+        assert!(!run.trusted());
+        assert_eq!(cell(&run).doubtful().count(), 1);
+    }
+
+    #[test]
+    fn each_reason_for_leaving_cells_out_is_given_once_with_all_its_cells() {
+        let left_out = [("a", "no QUIC"), ("b", "no kernel"), ("c", "no QUIC")];
+        let left_out = left_out.map(|(cell, why)| LeftOut {
+            cell: cell.to_owned(),
+            why: why.to_owned(),
+        });
+        let comparison = Comparison {
+            left_out: left_out.to_vec(),
+            ..Comparison::default()
+        };
+        assert_eq!(
+            comparison.left_out_by_reason(),
+            [("no QUIC", vec!["a", "c"]), ("no kernel", vec!["b"])]
+        );
+    }
+
+    #[test]
+    fn sides_agree_by_the_checks_of_the_file_and_without_any_by_the_spread() {
+        let row = |same| Row {
+            same,
+            ..Row::default()
+        };
+        let check = |passed| CheckResult {
+            passed,
+            ..CheckResult::default()
+        };
+        let of = |rows: &[Option<bool>], checks: &[bool]| Comparison {
+            complete: true,
+            cells: vec![CellComparison {
+                rows: rows.iter().copied().map(row).collect(),
+                ..CellComparison::default()
+            }],
+            checks: checks.iter().copied().map(check).collect(),
+            ..Comparison::default()
+        };
+        let same = [Some(true), None];
+        let apart = [Some(true), Some(false)];
+        assert!(of(&same, &[]).passed());
+        assert!(!of(&apart, &[]).passed());
+        assert!(of(&apart, &[true]).passed(), "its tolerances hold");
+        assert!(!of(&same, &[true, false]).passed());
+        let mut incomplete = of(&same, &[]);
+        incomplete.complete = false;
+        assert!(!incomplete.passed());
+        let mut failed = of(&same, &[]);
+        failed.cells[0].error = Some("it could not be built".to_owned());
+        assert!(!failed.passed());
+    }
+
+    #[test]
+    fn a_comparison_is_of_pairs_where_a_side_is_no_engine() {
+        let of = |sides: [&str; 2]| Comparison {
+            sides: sides.map(str::to_owned),
+            ..Comparison::default()
+        };
+        assert!(!of(["sim", "live"]).is_paired());
+        assert!(!of(["sim", "kernel"]).is_paired());
+        assert!(of(["sim", "prague"]).is_paired());
+        assert!(of(["cubic", "prague"]).is_paired());
     }
 }

@@ -1,5 +1,7 @@
 //! Names, columns and numbers of the file, of runs made by hand.
 
+mod written;
+
 use std::io::Read;
 
 use flate2::read::GzDecoder;
@@ -574,24 +576,16 @@ fn metadata_says_what_ran_where_and_for_how_long() {
 }
 
 #[test]
-fn the_file_of_a_run_lies_in_its_folder_or_where_it_is_wanted() {
-    let (own, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let mut of = run(
-        vec![up("a")],
-        json!([]),
-        &[],
-        vec![goodput("a", &[(0.25, 1.0)])],
-    );
-    of.dir = Some(own.path().to_owned());
-    let bytes = to_gz(&of).unwrap().unwrap();
-    let results = |run: &RunResult| Results::Run(Box::new(run.clone()));
-    let below = other.path().join("new");
-    for (out, dir) in [(None, own.path()), (Some(below.as_path()), &below)] {
-        let files = write(&results(&of), out).unwrap();
-        assert_eq!(files, [dir.join(FILE)]);
-        assert_eq!(std::fs::read(&files[0]).unwrap(), bytes);
-    }
-    of.series.tracks.clear();
-    let refused = write(&results(&of), None).unwrap_err().to_string();
-    assert!(refused.contains("there are no data to write"), "{refused}");
+fn of_an_interval_in_which_no_flow_has_a_value_nothing_is_computed() {
+    let tracks = vec![goodput("a", &[(0.25, 1.0), (1.0, 0.0)])];
+    let run = run(vec![up("a")], json!([]), &[], tracks);
+    let grid = Grid::of(&run.series).unwrap();
+    let computed = Names::of(&run).computed(&run, &run.series.by_name(), &grid);
+    let expected = [
+        ("TCP upload avg", vec![Some(1.0), None, None, Some(0.0)]),
+        ("TCP upload sum", vec![Some(1.0), None, None, Some(0.0)]),
+        ("TCP upload fairness", vec![Some(1.0), None, None, None]),
+    ];
+    let computed: Vec<_> = computed.into_iter().map(|(n, _, v)| (n, v)).collect();
+    assert_eq!(computed, expected.map(|(n, v)| (n.to_owned(), v)));
 }
