@@ -45,7 +45,7 @@ impl Stage {
 
     /// What it has counted, by which it reports: of a node at each port.
     pub fn counters(&self) -> impl Iterator<Item = (EntityId, ElementCounters)> {
-        let ports = self.ports.iter().zip(0..);
+        let ports = self.ports.iter().zip(0..=Port::MAX);
         let whole = self
             .ports
             .is_empty()

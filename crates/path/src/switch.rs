@@ -306,7 +306,7 @@ impl Element for Switch {
     }
 
     fn wake(&mut self, now: Instant, out: &mut Outlet<'_>) {
-        for (i, port) in (0..self.ports.len()).zip(0..) {
+        for (i, port) in (0..self.ports.len()).zip(0..=Port::MAX) {
             if self.ports[i].link.next_wake().is_some_and(|t| t <= now) {
                 self.run(port, out, |link, out| link.wake(now, out));
             }

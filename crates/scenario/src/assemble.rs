@@ -347,7 +347,7 @@ impl<'p> Builder<'p> {
             ports: sites.iter().map(|p| p.site.entity).collect(),
         });
         // The check allows no more ports than there are numbers.
-        for (port, number) in ports.iter().zip(0..) {
+        for (port, number) in ports.iter().zip(0..=Port::MAX) {
             self.placed
                 .insert(&port.element.name, vec![(stage, number)]);
         }
