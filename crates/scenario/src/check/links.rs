@@ -54,7 +54,13 @@ impl<'a> Check<'a> {
                     let refusal = places.refuse(is, "nothing, as a host has no ports");
                     return Err(refusal.with_help("call it [[router]]"));
                 }
-                let node = places.parsed(&table.is)?.map(|node| node.0.clone());
+                let mut node = places.parsed(&table.is)?.map(|node| node.0.clone());
+                let file = node.as_mut().and_then(ElementSpec::file);
+                if let (Some(file), Some(is)) = (file, &table.is) {
+                    let files = Arc::make_mut(&mut self.plan.files);
+                    read_file(file, files, shelf)
+                        .map_err(|found| places.found(is, found, file.allowed()))?;
+                }
                 let linked = false;
                 hosts.0.insert(
                     name,
@@ -244,20 +250,24 @@ impl<'a> Check<'a> {
                 .node
                 .as_ref()
                 .filter(|_| elements.is_empty() && label == Some(start.name.as_str()));
+            // What is called as the node and is not its port was meant for it.
+            let twin = start
+                .node
+                .as_ref()
+                .filter(|node| port.is_none() && node.kind() == kind_of(at));
+            let for_port = |refusal: Refusal| match twin {
+                Some(node) => refusal.with_help(format!(
+                    "what a link says of its port comes first, by the name of the node: \
+                     \"{}: {} …\"",
+                    start.name,
+                    node.kind()
+                )),
+                None => refusal,
+            };
             let mut spec = spec(at, port).map_err(|e| {
-                let refusal = Refusal::words(spot, key.as_str(), e.shifted(at.words_at));
-                let node = start.node.as_ref().filter(|_| port.is_none());
-                match node.filter(|node| node.kind() == kind_of(at)) {
-                    Some(_) => refusal.with_help(format!(
-                        "what a link says of its port comes first, by the name of the node: \
-                         \"{}: {} …\"",
-                        start.name,
-                        kind_of(at)
-                    )),
-                    None => refusal,
-                }
+                for_port(Refusal::words(spot, key.as_str(), e.shifted(at.words_at)))
             })?;
-            if spec.facts().node != port.is_some() {
+            if spec.facts().node != port.is_some() || twin.is_some() {
                 let found = format!("`{spec}`");
                 let allowed = match port {
                     Some(node) => {
@@ -265,8 +275,13 @@ impl<'a> Check<'a> {
                     }
                     None => "an element of a link".to_owned(),
                 };
-                return Err(Refusal::at(spot, key, found, allowed)
-                    .with_help("a node is what a router is: `[[router]] is = \"…\"`"));
+                let refusal = Refusal::at(spot, key, found, allowed);
+                return Err(match twin {
+                    Some(_) => for_port(refusal),
+                    None => {
+                        refusal.with_help("a node is what a router is: `[[router]] is = \"…\"`")
+                    }
+                });
             }
             if let Some(file) = spec.file() {
                 let files = Arc::make_mut(&mut self.plan.files);
