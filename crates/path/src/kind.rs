@@ -165,6 +165,7 @@ mod tests {
             "rate trace" => "rate trace a.csv",
             "netem" => "netem delay 10ms 1ms reorder 1%",
             "wifi" => "wifi mcs 7",
+            "wifi ap" => "wifi ap mcs 7",
             "netem trace" => "netem trace a.csv",
             "remark" => "remark",
             "by" => "by dscp cs1 ()",

@@ -69,7 +69,7 @@ pub use switch::{Switch, SwitchSpec};
 pub use tap::{Tap, TapSpec};
 pub use trace::{OPPORTUNITY, Trace, TraceError, TraceLink, TraceSpec};
 pub use tunnel::{Encapsulation, Tunnel, TunnelSpec, TunnelWords};
-pub use wifi::{WifiLink, WifiSpec};
+pub use wifi::{AccessPointSpec, AirtimeRule, WifiRadio, WifiSpec};
 
 elements! {
     /// A link of limited rate with a queue in front of it.
@@ -77,7 +77,9 @@ elements! {
     /// A link whose rate a recording gives.
     "trace" => Trace(TraceSpec);
     /// A Wi-Fi station that sends aggregates of what waits.
-    "wifi" => Wifi(WifiSpec);
+    "wifi" => Wifi(WifiSpec),
+    /// An access point whose stations share one radio, a port each.
+    "ap" => AccessPoint(AccessPointSpec);
     /// Delay, jitter, loss, reordering, duplication, corruption, slots.
     "netem" => Netem(NetemSpec),
     /// A delay that a recording gives.

@@ -6,12 +6,12 @@ use narrows_aqm::{QUEUES, tc_line};
 use narrows_core::{Change, EntityId, Packet};
 use narrows_units::{Duration, Instant, WordError, Words};
 
-use crate::kind::LinkRate;
+use crate::kind::{Kind, LinkRate};
 use crate::recording::{Rates, Recording};
 use crate::site::Site;
 use crate::tc::of_tc;
 use crate::waiting::rng_of;
-use crate::{ELEMENTS, ElementSpec};
+use crate::{AccessPointSpec, ELEMENTS, ElementSpec};
 
 #[cfg(test)]
 mod tests;
@@ -155,11 +155,25 @@ impl ElementSpec {
         })
     }
 
+    /// Reads the words of a node. There `wifi` is an access point, whether `ap` follows or not.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse), which also reads what is no node.
+    pub fn parse_node(line: &str) -> Result<Self, WordError> {
+        let mut words = Words::new(line);
+        if words.take_if("wifi") {
+            words.take_if("ap");
+            return AccessPointSpec::parse(&mut words).map(Self::AccessPoint);
+        }
+        Self::parse(line)
+    }
+
     /// The element with `line` laid over it, words of any element. Of words of the same
     /// kind, what they do not name stays: of `rate` the overhead, the shaper and the
     /// queue with its parameters, of `netem` each clause. A recording in place of a
     /// rate, or a rate in place of a recording, keeps the queue. A rate over a switch is that
-    /// of its ports. All else is another element in its place.
+    /// of its ports, and `wifi` over an access point what a station of it has. All else is another
+    /// element in its place.
     ///
     /// # Errors
     /// As [`parse`](Self::parse).
@@ -168,6 +182,10 @@ impl ElementSpec {
         let kind = words.take().map_or("", |kind| kind.text);
         if let (Self::Switch(switch), "rate") = (self, kind) {
             return switch.with_rate(&mut words).map(Self::Switch);
+        }
+        if let (Self::AccessPoint(_), "wifi") = (self, kind) {
+            words.take_if("ap");
+            return AccessPointSpec::over(self, &mut words).map(Self::AccessPoint);
         }
         Self::read(kind, &mut words, Some(self)).unwrap_or_else(|| Self::parse(line))
     }

@@ -96,6 +96,12 @@ impl Bench {
         Self::around(spec.build(&site(seed)))
     }
 
+    /// An element that is called so, which seeds what it draws.
+    pub fn named(words: &str, name: &str) -> Self {
+        let spec = ElementSpec::parse(words).unwrap_or_else(|e| panic!("{words}: {e}"));
+        Self::around(spec.build(&Site { name, ..site(1) }))
+    }
+
     /// A node with a port for each of `ports`, which say what it has of its own.
     pub fn node(words: &str, ports: &[&str]) -> Self {
         let spec = ElementSpec::parse(words).unwrap_or_else(|e| panic!("{words}: {e}"));
@@ -189,11 +195,14 @@ impl Bench {
     }
 
     pub fn change(&mut self, now: Instant, words: &str) {
+        self.change_of(now, 0, words);
+    }
+
+    /// The same of one port of a node.
+    pub fn change_of(&mut self, now: Instant, port: Port, words: &str) {
         self.run_until(now);
         let words = words.to_owned();
-        self.element
-            .change(now, &Change { words, port: 0 })
-            .unwrap();
+        self.element.change(now, &Change { words, port }).unwrap();
     }
 
     fn call(&mut self, now: Instant, f: impl FnOnce(&mut dyn Element, &mut Outlet<'_>)) {

@@ -113,11 +113,16 @@ impl Waiting {
     }
 
     pub(crate) fn sample(&self, now: Instant, events: &mut dyn EventSink) {
+        self.sample_as(self.entity, now, events);
+    }
+
+    /// The same for `queue`, one of several whose packets wait here.
+    pub(crate) fn sample_as(&self, queue: EntityId, now: Instant, events: &mut dyn EventSink) {
         let backlog = self.queue.backlog();
         events.record(
             now,
             Event::QueueSampled {
-                queue: self.entity,
+                queue,
                 backlog_packets: backlog.packets,
                 backlog_bytes: backlog.bytes,
                 probability: self.queue.probability(),

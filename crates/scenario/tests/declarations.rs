@@ -29,7 +29,7 @@ fn needed(kind: &str) -> &'static [(&'static str, &'static str)] {
         "rate" => &[("", "1Mbit")],
         "rate trace" | "netem trace" => &[("", "a.csv")],
         "netem" => &[("delay", "10ms 1ms"), ("reorder", "1%")],
-        "wifi" => &[("mcs", "7")],
+        "wifi" | "wifi ap" => &[("mcs", "7")],
         "by" => &[("dscp", "cs1 (netem delay 1ms)")],
         "police" => &[("rate", "1Mbit"), ("burst", "10kb")],
         "mtu" => &[("", "1400")],

@@ -126,6 +126,7 @@ pub(crate) fn translate(
         ElementSpec::Netem(spec) => Ok(vec![netem(spec)?]),
         other @ (ElementSpec::Trace(_)
         | ElementSpec::Wifi(_)
+        | ElementSpec::AccessPoint(_)
         | ElementSpec::DelayTrace(_)
         | ElementSpec::Remark(_)
         | ElementSpec::By(_)

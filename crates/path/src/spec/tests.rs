@@ -270,6 +270,7 @@ fn facts_follow_from_the_words_and_those_of_classes_from_their_elements() {
         ("wifi mcs 9 stations 1", true),
         ("rate 1Mbit", false),
         ("cell blocks 6 cqi 7", true),
+        ("wifi ap mcs 7", true),
     ] {
         let found = facts(words);
         assert_eq!((&found[..4], found[4]), (&link[..], shared), "{words}");
@@ -277,6 +278,8 @@ fn facts_follow_from_the_words_and_those_of_classes_from_their_elements() {
     for (words, node) in [
         ("switch buffer 1mb rate 1Mbit", true),
         ("cell blocks 6", true),
+        ("wifi ap", true),
+        ("wifi mcs 7", false),
         ("rate 1Mbit", false),
     ] {
         let spec = ElementSpec::parse(words).unwrap();
@@ -311,6 +314,9 @@ fn what_passes_is_counted_in_packets_and_bytes_in_and_out() {
         ("switch buffer 1mb rate 8Mbit", ""),
         ("cell blocks 6", ""),
         ("cell blocks 6 cqi 15", ""),
+        ("wifi ap", ""),
+        ("wifi ap mcs 9", ""),
+        ("wifi ap mcs 9 scheduler fifo", ""),
     ] {
         let mut bench = Bench::with(&spec(words, file), 1);
         for len in [100, 250] {

@@ -6,14 +6,15 @@ use std::sync::Arc;
 use narrows_aqm::QueueSpec;
 use narrows_core::Element;
 use narrows_units::{
-    Bytes, Duration, Instant, Parameter, ParameterKind, Rate, WordError, WordWriter, Words,
+    Bytes, Duration, Instant, Parameter, ParameterKind, Rate, Word, WordError, WordWriter, Words,
 };
 
-use super::element::WifiLink;
 use super::phy::{
     AIFS, AMPDU_MAX, CW_MIN, MCS_MAX, PPDU_MAX, Phy, SIFS, SLOT, WINDOW, block_ack, is_width,
     subframe,
 };
+use super::radio::WifiRadio;
+use super::station::Bounds;
 use crate::ElementSpec;
 use crate::kind::{Facts, Kind, LimitedLink, LinkRate, NamesFile, Reports, usages};
 use crate::percent::Percent;
@@ -28,12 +29,12 @@ const HEADER: &str = "time_s,mcs";
 /// Most stations beside this one.
 const MOST_STATIONS: u32 = 100;
 
-const ALLOWED_MCS: &str = "0 to 9, or trace FILE.csv";
+pub(super) const ALLOWED_MCS: &str = "0 to 9, or trace FILE.csv";
 const ALLOWED_WIDTH: &str = "20, 40, 80 or 160";
 const ALLOWED_STREAMS: &str = "1 to 4";
 const ALLOWED_FRAMES: &str = "1 to 64";
 const ALLOWED_BYTES: &str = "1544 to 1048575 bytes";
-const ALLOWED_TIME: &str = "100us to 5484us";
+pub(super) const ALLOWED_TIME: &str = "100us to 5484us";
 const ALLOWED_ERROR: &str = "a percentage below 100%";
 const ALLOWED_STATIONS: &str = "at most 100";
 
@@ -45,12 +46,8 @@ pub struct WifiSpec {
     /// From each time on, an MCS; nothing until the file is read.
     pub(super) mcs: Arc<Vec<(Instant, u8)>>,
     pub(super) phy: Phy,
-    /// Most frames of an aggregate.
-    pub(super) frames: u32,
-    /// Most bytes of it.
-    pub(super) bytes: u32,
-    /// How long it lasts at most.
-    pub(super) airtime: Duration,
+    /// Where an aggregate ends.
+    pub(super) bounds: Bounds,
     /// Chance that a frame of it does not arrive.
     pub(super) error: Percent,
     /// Stations beside this one that always send.
@@ -71,9 +68,12 @@ impl WifiSpec {
         let one = subframe(1500);
         let fits = |count: &u32| {
             let bytes = count * one;
-            bytes <= self.bytes && self.phy.ppdu(bits, bytes) <= self.airtime
+            bytes <= self.bounds.bytes && self.phy.ppdu(bits, bytes) <= self.bounds.airtime
         };
-        let count = (1..=self.frames).take_while(fits).last().unwrap_or(1);
+        let count = (1..=self.bounds.frames)
+            .take_while(fits)
+            .last()
+            .unwrap_or(1);
         let backoff = SLOT * u64::from(CW_MIN) / 2;
         let cycle = AIFS + backoff + self.phy.ppdu(bits, count * one) + SIFS + block_ack(mcs);
         let alone = u128::from(count) * 1500 * 8 * 1_000_000_000 / u128::from(cycle.as_nanos());
@@ -87,65 +87,68 @@ impl WifiSpec {
         self.recording = Recording::Rates(Arc::new(Rates::new(steps.collect())));
     }
 
-    /// Lays words over what is there.
-    fn apply(&mut self, words: &mut Words<'_>) -> Result<(), WordError> {
-        let mut mcs_at = None;
-        while let Some(word) = words.take() {
-            match word.text {
-                "mcs" => {
-                    mcs_at = Some(word);
-                    if words.take_if("trace") {
-                        let file = words.needed("a file whose name ends in .csv")?;
-                        if !is_csv(file.text) {
-                            return Err(file.refused("a file whose name ends in .csv"));
-                        }
-                        self.file = Some(file.text.to_owned());
-                        self.mcs = Arc::default();
-                    } else {
-                        let fits = |mcs: &u32| *mcs <= u32::from(MCS_MAX);
-                        let mcs = words.value_where(ALLOWED_MCS, fits)? as u8;
-                        self.file = None;
-                        self.mcs = Arc::new(vec![(Instant::ZERO, mcs)]);
-                    }
+    pub(super) fn mean_rate(&self) -> Rate {
+        self.recording.mean_rate()
+    }
+
+    /// Whether an MCS is said, or a file of them.
+    pub(super) fn has_mcs(&self) -> bool {
+        self.file.is_some() || !self.mcs.is_empty()
+    }
+
+    /// Takes what `word` says, unless it is the queue; whether it is known.
+    pub(super) fn take(
+        &mut self,
+        word: Word<'_>,
+        words: &mut Words<'_>,
+    ) -> Result<bool, WordError> {
+        match word.text {
+            "mcs" if words.take_if("trace") => {
+                let file = words.needed("a file whose name ends in .csv")?;
+                if !is_csv(file.text) {
+                    return Err(file.refused("a file whose name ends in .csv"));
                 }
-                "width" => self.phy.width = words.value_where(ALLOWED_WIDTH, |w| is_width(*w))?,
-                "streams" => {
-                    let fits = |n: &u32| (1..=4).contains(n);
-                    self.phy.streams = words.value_where(ALLOWED_STREAMS, fits)?;
-                }
-                "short-gi" => self.phy.short = true,
-                "frames" => {
-                    let fits = |n: &u32| (1..=WINDOW).contains(n);
-                    self.frames = words.value_where(ALLOWED_FRAMES, fits)?;
-                }
-                "bytes" => {
-                    let range = u64::from(subframe(1500))..=u64::from(AMPDU_MAX);
-                    let fits = |bytes: &Bytes| range.contains(&bytes.get());
-                    self.bytes = words.value_where(ALLOWED_BYTES, fits)?.get() as u32;
-                }
-                "airtime" => {
-                    let range = Duration::from_micros(100)..=PPDU_MAX;
-                    self.airtime = words.value_where(ALLOWED_TIME, |time| range.contains(time))?;
-                }
-                "error" => {
-                    let fits = |error: &Percent| *error != Percent::HUNDRED;
-                    self.error = words.value_where(ALLOWED_ERROR, fits)?;
-                }
-                "stations" => {
-                    let fits = |n: &u32| *n <= MOST_STATIONS;
-                    self.stations = words.value_where(ALLOWED_STATIONS, fits)?;
-                }
-                "theirs" => {
-                    let range = Duration::from_micros(100)..=PPDU_MAX;
-                    self.theirs = words.value_where(ALLOWED_TIME, |time| range.contains(time))?;
-                }
-                "queue" => {
-                    self.queue = read_queue(words)?;
-                    break;
-                }
-                _ => return Err(word.refused(usages(Self::PARAMETERS))),
+                self.file = Some(file.text.to_owned());
+                self.mcs = Arc::default();
             }
+            "mcs" => {
+                let fits = |mcs: &u32| *mcs <= u32::from(MCS_MAX);
+                let mcs = words.value_where(ALLOWED_MCS, fits)? as u8;
+                self.file = None;
+                self.mcs = Arc::new(vec![(Instant::ZERO, mcs)]);
+            }
+            "width" => self.phy.width = words.value_where(ALLOWED_WIDTH, |w| is_width(*w))?,
+            "streams" => {
+                let fits = |n: &u32| (1..=4).contains(n);
+                self.phy.streams = words.value_where(ALLOWED_STREAMS, fits)?;
+            }
+            "short-gi" => self.phy.short = true,
+            "frames" => {
+                let fits = |n: &u32| (1..=WINDOW).contains(n);
+                self.bounds.frames = words.value_where(ALLOWED_FRAMES, fits)?;
+            }
+            "bytes" => {
+                let range = u64::from(subframe(1500))..=u64::from(AMPDU_MAX);
+                let fits = |bytes: &Bytes| range.contains(&bytes.get());
+                self.bounds.bytes = words.value_where(ALLOWED_BYTES, fits)?.get() as u32;
+            }
+            "airtime" => self.bounds.airtime = time_on_the_air(words)?,
+            "error" => {
+                let fits = |error: &Percent| *error != Percent::HUNDRED;
+                self.error = words.value_where(ALLOWED_ERROR, fits)?;
+            }
+            "stations" => {
+                let fits = |n: &u32| *n <= MOST_STATIONS;
+                self.stations = words.value_where(ALLOWED_STATIONS, fits)?;
+            }
+            "theirs" => self.theirs = time_on_the_air(words)?,
+            _ => return Ok(false),
         }
+        Ok(true)
+    }
+
+    /// All words have been taken, that of the MCS at `mcs_at`.
+    pub(super) fn finish(&mut self, mcs_at: Option<Word<'_>>) -> Result<(), WordError> {
         for (_, mcs) in self.mcs.iter() {
             if self.phy.bits(*mcs).is_none() {
                 let span = mcs_at.map_or(0..0, |word| word.span());
@@ -159,7 +162,54 @@ impl WifiSpec {
         Ok(())
     }
 
-    fn plain() -> Result<Self, WordError> {
+    /// Lays words over what is there.
+    fn apply(&mut self, words: &mut Words<'_>) -> Result<(), WordError> {
+        let mut mcs_at = None;
+        while let Some(word) = words.take() {
+            match word.text {
+                "queue" => {
+                    self.queue = read_queue(words)?;
+                    break;
+                }
+                "mcs" => mcs_at = Some(word),
+                _ => {}
+            }
+            if !self.take(word, words)? {
+                return Err(word.refused(usages(Self::PARAMETERS)));
+            }
+        }
+        self.finish(mcs_at)
+    }
+
+    /// Writes all but the queue.
+    pub(super) fn write(&self, words: &mut WordWriter<'_, '_>) {
+        match (&self.file, self.mcs.first()) {
+            (Some(file), _) => words.pair("mcs trace", file),
+            (None, mcs) => words.some("mcs", mcs.map(|(_, mcs)| mcs)),
+        };
+        words
+            .stated("width", self.phy.width, 80)
+            .stated("streams", self.phy.streams, 1)
+            .word_if(self.phy.short, "short-gi")
+            .stated("frames", self.bounds.frames, WINDOW)
+            .stated("bytes", self.bounds.bytes, AMPDU_MAX)
+            .stated("airtime", self.bounds.airtime, PPDU_MAX)
+            .stated("error", self.error, Percent::ZERO)
+            .stated("stations", self.stations, 0)
+            .stated("theirs", self.theirs, DEFAULT_THEIRS);
+    }
+
+    /// The link of limited rate that it is to those who do not know its kind.
+    pub(super) fn limited(&self, shared: bool) -> LimitedLink<'_> {
+        LimitedLink {
+            rate: LinkRate::Recorded(&self.recording),
+            overhead: 0,
+            queue: &self.queue,
+            shared,
+        }
+    }
+
+    pub(super) fn plain() -> Result<Self, WordError> {
         Ok(Self {
             file: None,
             mcs: Arc::default(),
@@ -168,9 +218,11 @@ impl WifiSpec {
                 streams: 1,
                 short: false,
             },
-            frames: WINDOW,
-            bytes: AMPDU_MAX,
-            airtime: PPDU_MAX,
+            bounds: Bounds {
+                frames: WINDOW,
+                bytes: AMPDU_MAX,
+                airtime: PPDU_MAX,
+            },
             error: Percent::ZERO,
             stations: 0,
             theirs: DEFAULT_THEIRS,
@@ -182,6 +234,12 @@ impl WifiSpec {
 
 /// How long another station holds the medium: an aggregate and its answer (our choice).
 const DEFAULT_THEIRS: Duration = Duration::from_micros(2_000);
+
+/// A time that something may be on the air.
+pub(super) fn time_on_the_air(words: &mut Words<'_>) -> Result<Duration, WordError> {
+    let range = Duration::from_micros(100)..=PPDU_MAX;
+    words.value_where(ALLOWED_TIME, |time| range.contains(time))
+}
 
 impl Kind for WifiSpec {
     const PARAMETERS: &'static [Parameter] = &[
@@ -259,7 +317,7 @@ impl Kind for WifiSpec {
     fn parse(words: &mut Words<'_>) -> Result<Self, WordError> {
         let mut spec = Self::plain()?;
         spec.apply(words)?;
-        if spec.file.is_none() && spec.mcs.is_empty() {
+        if !spec.has_mcs() {
             return Err(words.ended("mcs MCS"));
         }
         Ok(spec)
@@ -278,24 +336,19 @@ impl Kind for WifiSpec {
             }
         };
         spec.apply(words)?;
-        if !complete && spec.file.is_none() && spec.mcs.is_empty() {
+        if !complete && !spec.has_mcs() {
             return Err(words.ended("mcs MCS"));
         }
         Ok(spec)
     }
 
     fn build(&self, site: &Site<'_>) -> Box<dyn Element> {
-        Box::new(WifiLink::new(self, self.recording.mean_rate(), site))
+        Box::new(WifiRadio::link(self, site))
     }
 
     fn facts(&self) -> Facts<'_> {
         Facts {
-            link: Some(LimitedLink {
-                rate: LinkRate::Recorded(&self.recording),
-                overhead: 0,
-                queue: &self.queue,
-                shared: self.stations > 0,
-            }),
+            link: Some(self.limited(self.stations > 0)),
             holds_back: true,
             two_way: false,
             node: false,
@@ -359,22 +412,8 @@ impl NamesFile for WifiSpec {
 impl fmt::Display for WifiSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("wifi")?;
-        match (&self.file, self.mcs.first()) {
-            (Some(file), _) => write!(f, " mcs trace {file}")?,
-            (None, Some((_, mcs))) => write!(f, " mcs {mcs}")?,
-            (None, None) => {}
-        }
-        WordWriter::new(f)
-            .stated("width", self.phy.width, 80)
-            .stated("streams", self.phy.streams, 1)
-            .word_if(self.phy.short, "short-gi")
-            .stated("frames", self.frames, WINDOW)
-            .stated("bytes", self.bytes, AMPDU_MAX)
-            .stated("airtime", self.airtime, PPDU_MAX)
-            .stated("error", self.error, Percent::ZERO)
-            .stated("stations", self.stations, 0)
-            .stated("theirs", self.theirs, DEFAULT_THEIRS)
-            .pair("queue", &self.queue)
-            .finish()
+        let mut words = WordWriter::new(f);
+        self.write(&mut words);
+        words.pair("queue", &self.queue).finish()
     }
 }

@@ -530,10 +530,11 @@ impl Grammar for Node {
 
     fn read(line: &str) -> Result<Self, WordError> {
         let first = line.len() - line.trim_start().len();
-        let spec = ElementSpec::parse(line).map_err(|error| match error.span.start <= first {
-            true => no_such(line, Self::ALLOWED),
-            false => error,
-        })?;
+        let spec =
+            ElementSpec::parse_node(line).map_err(|error| match error.span.start <= first {
+                true => no_such(line, Self::ALLOWED),
+                false => error,
+            })?;
         match spec.facts().node {
             true => Ok(Self(spec)),
             false => {
