@@ -141,6 +141,7 @@ const FILES: &[(&str, &str)] = files![
     "short-flows.toml",
     "two-bottlenecks.toml",
     "videos.toml",
+    "wifi/anomaly.toml",
 ];
 
 /// All entries, in order of name.

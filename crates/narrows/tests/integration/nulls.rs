@@ -167,6 +167,16 @@ fn a_mark_that_no_bearer_heeds_changes_nothing() {
 }
 
 #[test]
+fn one_queue_gives_stations_no_equal_airtime() {
+    needs(
+        "wifi/anomaly",
+        &["*"],
+        ("rule = \"airtime\"", "rule = \"fifo\""),
+        &["fair", "gain"],
+    );
+}
+
+#[test]
 fn the_best_channel_alone_is_no_fair_share() {
     needs(
         "cell/scheduler",

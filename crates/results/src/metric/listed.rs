@@ -119,13 +119,23 @@ fn full() -> RunSummary {
         telemetry: vec![field("no_port", FieldFigures::Counter { total, per_s })],
         ..SourceSummary::default()
     };
+    let sample = FieldFigures::Sample(Distribution::default());
+    let port = SourceSummary {
+        name: queue.name.clone(),
+        telemetry: vec![
+            field("airtime_ms", FieldFigures::Counter { total, per_s }),
+            field("aggregate_bytes", sample),
+            field("blocks", FieldFigures::Counter { total, per_s }),
+        ],
+        ..SourceSummary::default()
+    };
     let hosts_drops = DropperSummary {
         name: "host/client".to_owned(),
         ..dropper.clone()
     };
     RunSummary {
         jain: Some(0.8),
-        sources: vec![app, host],
+        sources: vec![app, host, port],
         flows: vec![flow, second],
         windows: vec![window],
         queues: vec![queue],

@@ -145,6 +145,11 @@ pub(super) const QUEUE: MetricKind = MetricKind {
         "peak_backlog_packets", "packets", "largest backlog of the whole run";
         "peak_backlog_bytes", "bytes", "largest backlog of the whole run";
         "probability", "", "mean of the AQM's probability, 0 to 1 (DualPI2, PIE, RED)";
+        "airtime_ms.{total,per_s}", "ms",
+            "how long PPDUs for a station of an access point were on the air, and the same per second";
+        "aggregate_bytes.{min,mean,p50,p95,p99,max}", "bytes",
+            "bytes of IP in an A-MPDU for a station of an access point";
+        "blocks.{total,per_s}", "", "resource blocks that a terminal of a cell got, and the same per second";
     },
 };
 

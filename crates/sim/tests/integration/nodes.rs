@@ -162,3 +162,137 @@ fn terminals_share_a_cell_as_their_channels_and_the_scheduler_say() {
     assert!(best[0] > 0.99 * alone[0], "{best:?}");
     assert!(best[1..].iter().all(|rate| *rate < 0.01), "{best:?}");
 }
+
+/// A server that sends 60 Mbit/s to each of two stations at 144.4 Mbit/s and one at 7.2.
+fn stations(scheduler: &str, more: &str) -> String {
+    let link = |name: &str, own: &str| {
+        format!(
+            "[[link]]\nname = \"{name}\"\nends = [\"ap\", \"{name}\"]\nup = [\"ap: wifi {own}\"]\n\
+             [[flow]]\nname = \"{name}\"\nfrom = \"server\"\nto = \"{name}\"\n\
+             traffic = \"poisson rate 60Mbit\"\nstart = \"0s\"\n"
+        )
+    };
+    format!(
+        "duration = \"4s\"\nmeasure = \"1s..4s\"\n[[router]]\nname = \"ap\"\n\
+         is = \"wifi ap width 20 short-gi airtime 4ms scheduler {scheduler}\"\n\
+         [[link]]\nname = \"core\"\nends = [\"server\", \"ap\"]\nup = [\"netem delay 1ms\"]\n\
+         {}{}{}{more}",
+        link("near", "mcs 7 streams 2"),
+        link("desk", "mcs 7 streams 2"),
+        link("garden", "mcs 0"),
+    )
+}
+
+/// The Mbit/s of IP that each station receives.
+fn arrive(toml: &str) -> Vec<f64> {
+    let outcome = run(&plan(toml), 1, &mut Record::default());
+    conserves(&outcome);
+    let name = |entity: EntityId| outcome.names[entity.0 as usize].clone();
+    let ports = outcome.elements.iter();
+    let radio = ports.filter(|e| name(e.element).ends_with("/up/ap"));
+    radio
+        .map(|e| e.counters.bytes_out as f64 * 8.0 / 4.0 / 1e6)
+        .collect()
+}
+
+#[test]
+fn stations_of_an_access_point_share_its_airtime_or_its_queue() {
+    let fair = arrive(&stations("airtime", ""));
+    // A third of what each has alone.
+    assert!(
+        fair[..2].iter().all(|rate| (38.0..46.0).contains(rate)),
+        "{fair:?}"
+    );
+    assert!((1.9..2.4).contains(&fair[2]), "{fair:?}");
+    let one_queue = arrive(&stations("fifo", ""));
+    assert!(
+        one_queue.iter().all(|rate| (4.5..6.0).contains(rate)),
+        "{one_queue:?}"
+    );
+    // All have the slow one's rate, until it is no slow one.
+    let change = "[[change]]\nat = \"2s\"\ntarget = \"link/garden/up/ap\"\nto = \"wifi mcs 7\"\n";
+    let later = arrive(&stations("fifo", change));
+    assert!(later.iter().all(|rate| *rate > 8.0), "{later:?}");
+}
+
+#[test]
+fn a_plan_with_an_access_point_is_written_as_it_was_read() {
+    let first = plan(&stations("fifo", ""));
+    let written = first.to_toml();
+    assert_eq!(written.matches("ap: wifi ap mcs").count(), 3, "{written}");
+    let again = narrows_scenario::Draft::read("again.toml", written.as_bytes()).unwrap();
+    assert_eq!(again.check().unwrap(), first);
+    // Where nothing but a node can stand, `wifi` is one.
+    let short = stations("fifo", "").replace("wifi ap", "wifi");
+    assert_eq!(plan(&short), first);
+}
+
+#[test]
+fn what_is_no_access_point_or_no_port_of_one_is_refused_in_a_sentence() {
+    let whole = stations("airtime", "");
+    for (from, to, said) in [
+        (
+            "ap: wifi mcs 0",
+            "ap: wifi mcs 99",
+            "0 to 9, or trace FILE.csv",
+        ),
+        (
+            "ap: wifi mcs 0",
+            "ap: wifi mcs 0 scheduler fifo",
+            "all stations share",
+        ),
+        ("ap: wifi mcs 0", "wifi mcs 0", "by the name of the node"),
+        (
+            "wifi ap width",
+            "wifi ap mcs trace nosuch.csv width",
+            "router/ap/is: found the trace `nosuch.csv`, which cannot be read",
+        ),
+        ("ap: wifi mcs 0", "ap: rate 1Mbit", "words of a `wifi`"),
+    ] {
+        let text = format!("version = 1\nname = \"t\"\n{}", whole.replace(from, to));
+        let draft = narrows_scenario::Draft::read("t.toml", text.as_bytes());
+        let refused = draft.and_then(|draft| draft.check()).unwrap_err();
+        let text = format!("{} {:?}", refused.to_line(), refused);
+        assert!(text.contains(said), "{to}: {text}");
+    }
+    for target in ["link/core/down/ap", "link/garden/up/ap"] {
+        let words = if target.ends_with("down/ap") {
+            "wifi mcs 7"
+        } else {
+            "wifi mcs 99"
+        };
+        let change = format!("[[change]]\nat = \"1s\"\ntarget = \"{target}\"\nto = \"{words}\"\n");
+        let text = format!("version = 1\nname = \"t\"\n{whole}{change}");
+        let draft = narrows_scenario::Draft::read("t.toml", text.as_bytes()).unwrap();
+        let refused = draft.check().unwrap_err().to_line();
+        let wire = refused.contains("a change of a wire");
+        assert_eq!(wire, words == "wifi mcs 7", "{refused}");
+    }
+}
+
+#[test]
+fn a_node_may_have_as_many_ports_as_there_are_numbers() {
+    for (is, own) in [
+        ("wifi ap", "wifi mcs 7"),
+        ("switch buffer 1mb rate 1Gbit", "switch rate 1Gbit"),
+    ] {
+        let link = |i| {
+            format!(
+                "[[link]]\nname = \"l{i}\"\nends = [\"n\", \"h{i}\"]\nup = [\"n: {own}\"]\n\
+                 down = [\"netem delay 1ms\"]\n"
+            )
+        };
+        let links: String = (0..256).map(link).collect();
+        let toml = format!(
+            "duration = \"2s\"\nmeasure = \"1s..2s\"\n[[router]]\nname = \"n\"\nis = \"{is}\"\n{links}\
+             [[flow]]\nname = \"f\"\nfrom = \"h0\"\nto = \"h255\"\ntraffic = \"cbr rate 8Mbit\"\nstart = \"0s\"\n"
+        );
+        let outcome = run(&plan(&toml), 1, &mut Record::default());
+        conserves(&outcome);
+        let name = |entity: EntityId| outcome.names[entity.0 as usize].as_str();
+        let mut reports = outcome.elements.iter();
+        let last = reports.find(|e| name(e.element) == "link/l255/up/n");
+        let last = last.expect("a port");
+        assert!(last.counters.packets_out > 1_000, "{is}");
+    }
+}
