@@ -128,7 +128,7 @@ impl Rounds {
         self.turns[station].deficit -= signed(airtime);
     }
 
-    /// Nothing waits: what stations owe they owe to nobody.
+    /// Nothing waits for any station, so that no time was taken from another: debts are forgotten.
     pub(super) fn settle(&mut self) {
         self.next(|_| false);
     }
