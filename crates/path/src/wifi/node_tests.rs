@@ -1,6 +1,6 @@
 //! The access point against arithmetic, the link element and plausible wrong rules.
 
-use narrows_core::{Change, DropCause};
+use narrows_core::{Change, DropCause, EntityId, Event, EventSink};
 use narrows_units::{Duration, Instant};
 use proptest::prelude::*;
 
@@ -196,7 +196,7 @@ fn packets_leave_one_queue_in_its_order_and_those_of_one_station_together() {
 }
 
 #[test]
-fn in_order_of_arrival_a_station_that_hears_nothing_holds_up_all() {
+fn in_order_of_arrival_a_station_that_receives_nothing_holds_up_all() {
     let lossy = format!("{FAST} error 99.9%");
     for (rule, waits) in [("fifo", true), ("airtime", false)] {
         let mut bench = Bench::node(&format!("{AP} scheduler {rule}"), &[&lossy, FAST]);
@@ -365,6 +365,49 @@ fn drops_of_the_one_queue_are_those_of_the_station_whose_packet_it_was() {
     assert_eq!((counters[0].packets_out, counters[0].dropped), (10, 0));
     assert_eq!((counters[1].packets_in, counters[1].bytes_in), (7, 7_000));
     assert_eq!((counters[1].packets_out, counters[1].dropped), (0, 7));
+}
+
+#[test]
+fn marks_of_the_one_queue_are_those_of_the_station_and_all_wait_behind_the_same_backlog() {
+    let ap = format!("{AP} scheduler fifo queue codel ce_threshold 1us");
+    let mut bench = Bench::node(&ap, &[FAST, SLOW]);
+    let marked = |bench: &Bench| [0, 1].map(|port| bench.element.port_counters(port).marked);
+    let offer = |bench: &mut Bench, at| {
+        // ECT(1), and packets that may not be marked.
+        (0..4).for_each(|_| drop(bench.offer_to(at, 0, 1500, 1)));
+        (0..3).for_each(|_| drop(bench.offer_to(at, 1, 1000, 0)));
+    };
+    offer(&mut bench, ms(1));
+    let mut waits = Waits::default();
+    bench.element.sample(ms(1), &mut waits);
+    let all = 4 * 1500 + 3 * 1000;
+    assert_eq!(waits.0, [(EntityId(0), 7, all), (EntityId(1), 7, all)]);
+    bench.run_until(ms(99));
+    assert_eq!(marked(&bench), [4, 0]);
+    // The queue of one station is that of all.
+    bench.change_of(ms(100), 1, "wifi ap queue codel ce_threshold 1s");
+    offer(&mut bench, ms(101));
+    bench.run_until(Instant::MAX);
+    assert_eq!(marked(&bench), [4, 0]);
+    bench.check_conservation();
+}
+
+/// Samples of queues: whose they are, and packets and bytes that wait.
+#[derive(Default)]
+struct Waits(Vec<(EntityId, u32, u64)>);
+
+impl EventSink for Waits {
+    fn record(&mut self, _: Instant, event: Event<'_>) {
+        if let Event::QueueSampled {
+            queue,
+            backlog_packets,
+            backlog_bytes,
+            ..
+        } = event
+        {
+            self.0.push((queue, backlog_packets, backlog_bytes));
+        }
+    }
 }
 
 #[test]
