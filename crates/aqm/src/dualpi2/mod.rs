@@ -248,7 +248,8 @@ impl DualPi2 {
         Verdict::Pass
     }
 
-    /// Linux: the step, for a packet that leaves the L queue.
+    /// Linux: the step, for a packet that leaves. It applies to packets of the L queue alone, and
+    /// to them where enough others waited as they came.
     fn step(&mut self, now: Instant, packet: &mut Packet, out: &mut Outlet<'_>) {
         let above = match self.config.step {
             StepThreshold::Time(threshold) => now.since(packet.held_since) > threshold,
@@ -387,7 +388,7 @@ impl Queue for DualPi2 {
                 self.meter.drop(now, packet, cause, out);
                 continue;
             }
-            if packet.scratch & IN_L != 0 && self.config.variant != Variant::Rfc9332 {
+            if self.config.variant != Variant::Rfc9332 {
                 self.step(now, &mut packet, out);
             }
             self.credit += credit;

@@ -103,22 +103,22 @@ impl Pi {
             .wrapping_mul(self.alpha as i64)
             .wrapping_add(change.wrapping_mul(self.beta as i64));
         let step = (delta.unsigned_abs() / LINUX_DIVISOR) as u32;
-        self.moved(delta > 0, step)
+        self.moved(delta.is_negative(), step)
     }
 
     /// Each product divided towards zero, then the sum.
     fn linux_2020(&self, off: i64, change: i64) -> u64 {
         let delta = off.wrapping_mul(self.alpha as i64) / LINUX_2020_DIVISOR
             + change.wrapping_mul(self.beta as i64) / LINUX_2020_DIVISOR;
-        self.moved(delta > 0, delta.unsigned_abs() as u32)
+        self.moved(delta.is_negative(), delta.unsigned_abs() as u32)
     }
 
-    fn moved(&self, up: bool, step: u32) -> u64 {
+    fn moved(&self, down: bool, step: u32) -> u64 {
         let old = self.probability as u32;
-        u64::from(if up {
-            old.saturating_add(step)
-        } else {
+        u64::from(if down {
             old.saturating_sub(step)
+        } else {
+            old.saturating_add(step)
         })
     }
 

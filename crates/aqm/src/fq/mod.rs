@@ -128,8 +128,9 @@ impl Fq {
         i64::from(self.config.weights[band])
     }
 
-    /// Whether a packet may pass the flows: nothing waits, or all that waits is to be sent later
-    /// or is past the flows as well.
+    /// Whether a packet may pass the flows: nothing waits, or all that waits is past the flows as
+    /// well. Without `maxrate`, which a running queue keeps once it has it, no flow is throttled,
+    /// so that nothing that waits is to be sent later.
     fn is_fast(&self) -> bool {
         if self.config.maxrate.is_some() {
             return false;
@@ -139,7 +140,7 @@ impl Fq {
         if self.mutant == Some(Mutant::FastForAll) {
             return waiting == self.fast.len();
         }
-        waiting == self.fast.len() + self.held as usize && self.fast.len() < FAST_PATH
+        waiting == self.fast.len() && self.fast.len() < FAST_PATH
     }
 
     /// The flow of `packet`.
@@ -354,7 +355,8 @@ impl Queue for Fq {
         if waiting > self.held {
             return Some(now);
         }
-        let first = self.delayed.first().filter(|_| waiting > 0);
+        // A flow is only delayed while it has packets.
+        let first = self.delayed.first();
         first.map(|(due, ..)| now.max(*due))
     }
 

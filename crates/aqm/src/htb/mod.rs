@@ -217,17 +217,13 @@ impl Htb {
     /// Puts a class that has packets where its mode lets it send from: into its row, or below
     /// its parent, and that one likewise (`htb_activate_prios`).
     fn activate(&mut self, mut index: usize) {
-        let mut mask = self.classes[index].active;
+        let mask = self.classes[index].active;
+        // Where the parent is in its place already, it stays there.
         while let (Mode::MayBorrow, Some(parent)) =
             (self.classes[index].mode, self.classes[index].parent)
         {
             for prio in bits(mask) {
-                let feed = &mut self.classes[parent].feeds[prio];
-                if !feed.classes.is_empty() {
-                    // The parent is in its place already.
-                    mask &= !(1 << prio);
-                }
-                feed.classes.insert(index);
+                self.classes[parent].feeds[prio].classes.insert(index);
             }
             self.classes[parent].active |= mask;
             index = parent;
