@@ -63,6 +63,91 @@ fn shapers_alone_have_a_rate_of_their_own() {
 }
 
 #[test]
+fn values_are_taken_up_to_their_bounds_and_refused_beyond_them() {
+    let sizes = ("1b 4095Mb", "0 4096Mb");
+    let rates = ("8bit", "0bit 7bit");
+    let times = ("1us 4s", "999ns 4000001us");
+    let gains = ("0.00390625 8388607", "0.0039 8388608");
+    let factors = ("1 255", "0 256");
+    let some = ("1", "0");
+    let rows = [
+        ("cake bandwidth {}", rates),
+        ("cake memlimit {}", sizes),
+        ("drr class a quantum {}", sizes),
+        ("dualpi2 target {}", times),
+        ("dualpi2 tupdate {}", times),
+        ("dualpi2 step_thresh {}", times),
+        ("dualpi2 step_thresh {}", ("1p", "0p")),
+        ("dualpi2 alpha {}", gains),
+        ("dualpi2 beta {}", gains),
+        ("dualpi2 memlimit {}", some),
+        ("dualpi2 coupling_factor {}", factors),
+        ("dualpi2 classic_protection {}", ("0% 100%", "101%")),
+        ("dualq target {}", times),
+        ("dualq tupdate {}", times),
+        ("dualq step_thresh {}", times),
+        ("dualq shift {}", times),
+        ("dualq aqm pie uncoupled l_target {}", times),
+        ("dualq alpha {}", gains),
+        ("dualq beta {}", gains),
+        ("dualq coupling_factor {}", factors),
+        ("dualq aqm red max {}", ("1000000", "1000001")),
+        ("dualq aqm red l_max {}", ("1000000", "1000001")),
+        ("dualq dscp {}", ("0 63", "64")),
+        ("fq quantum {}", ("1 1048576", "0 1048577")),
+        ("fq initial_quantum {}", ("0 2147483647", "2147483648")),
+        ("fq buckets {}", ("2 262144", "1 262145")),
+        ("fq maxrate {}", rates),
+        ("fq low_rate_threshold {}", rates),
+        ("fq weights 16384 16384 {}", ("16384", "16383")),
+        ("fq_pie flows {}", ("1 65536", "0 65537")),
+        ("fq_pie quantum {}", ("1 1048576", "0 1048577")),
+        ("fq_pie memory_limit {}", sizes),
+        ("fq_pie ecn_prob {}", ("1 99", "0 100")),
+        ("htb class a rate {}", rates),
+        ("htb class a rate 1Mbit ceil {}", rates),
+        ("htb class a rate 1Mbit burst {}", sizes),
+        ("htb class a rate 1Mbit cburst {}", sizes),
+        ("htb class a rate 1Mbit quantum {}", sizes),
+        ("htb class a rate 1Mbit r2q {}", some),
+        ("pi2 target {}", times),
+        ("pi2 tupdate {}", times),
+        ("pi2 alpha {}", gains),
+        ("pi2 beta {}", gains),
+        ("pi2 coupling_factor {}", factors),
+        ("prio bands {}", ("3 16", "1 17")),
+        ("prio bands 16 band {} queue (codel)", ("15", "16")),
+        (
+            "red limit 400000 avpkt 1000 probability {}",
+            ("0.001 0.999", "0 1"),
+        ),
+        (
+            "red limit 400000 avpkt 1000 bandwidth {}",
+            ("8kbit", "0bit 7bit"),
+        ),
+        ("sfq limit {}", ("2", "1")),
+        ("sfq perturb {}", ("0 2147483", "2147484")),
+        ("sfq quantum {}", ("1b 2047Mb", "0 2048Mb")),
+        ("sfq divisor {}", ("2 65536", "3 131072")),
+        ("sfq flows {}", some),
+        ("sfq depth {}", some),
+        ("tbf burst 9 limit 9 rate {}", rates),
+        ("tbf rate 1Mbit limit 9 burst {}", sizes),
+        ("tbf rate 1Mbit burst 9 limit {}", sizes),
+    ];
+    for (line, (taken, refused)) in rows {
+        for value in taken.split(' ') {
+            parsed(&line.replace("{}", value));
+        }
+        for value in refused.split(' ') {
+            let line = line.replace("{}", value);
+            let error = QueueSpec::parse(&line).unwrap_err();
+            assert_eq!(&line[error.span], value, "{line}");
+        }
+    }
+}
+
+#[test]
 fn a_flow_is_the_bucket_that_its_hash_chooses() {
     let (mut pool, rng) = (PacketPool::new(), || Rng::for_name(1, "queue"));
     let hash = FlowHash::new(&mut rng());
