@@ -470,4 +470,15 @@ mod tests {
             assert!(b.queue.change(ms(1), words).is_err(), "{words}");
         }
     }
+
+    #[test]
+    fn there_is_a_class_for_each_dscp_and_one_for_the_rest() {
+        let line = |rest: &str| {
+            let each: String = (0..64).map(|n| format!(" class c{n} dscp {n}")).collect();
+            format!("drr{each}{rest}")
+        };
+        assert!(QueueSpec::parse(&line(" class rest")).is_ok());
+        let e = QueueSpec::parse(&line(" class rest class more")).unwrap_err();
+        assert_eq!(e.allowed, "at most 65 classes");
+    }
 }

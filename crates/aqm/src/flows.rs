@@ -171,4 +171,22 @@ mod tests {
         assert_ne!(of("a"), of("b"));
         assert_eq!(of("a"), of("a"));
     }
+
+    #[test]
+    fn fragments_behind_the_first_have_no_ports() {
+        let hash = FlowHash::new(&mut Rng::for_name(1, "q"));
+        // Bytes 6 and 7 are flags and offset: don't fragment 0x40, more fragments 0x20.
+        let of = |fragment: [u8; 2], port| {
+            let mut packet = bytes(false, port, 0, UDP);
+            packet[6..8].copy_from_slice(&fragment);
+            hash.wide(&packet)
+        };
+        for fragment in [[0x00, 0x01], [0x20, 0x01], [0x20, 0x80], [0x1f, 0x00]] {
+            assert_eq!(of(fragment, 5), of(fragment, 6), "{fragment:?}");
+            assert_ne!(of(fragment, 5), of([0, 0], 5), "{fragment:?}");
+        }
+        for first in [[0x40, 0x00], [0x20, 0x00]] {
+            assert_eq!(of(first, 5), of([0, 0], 5), "{first:?}");
+        }
+    }
 }

@@ -519,4 +519,38 @@ mod tests {
         let e = b.queue.change(ms(1), "fq_pie flows 8").unwrap_err();
         assert_eq!((e.span, e.allowed.as_str()), (7..12, "flows 16"));
     }
+
+    #[test]
+    fn up_to_ecn_prob_itself_packets_are_marked() {
+        let ten_percent = MAX_PROBABILITY / 100 * 10;
+        for (probability, marks) in [(ten_percent, 1), (ten_percent + 1, 0)] {
+            let mut b = Bench::new("fq_pie");
+            let config = reading::fresh::<FqPieConfig>(Words::new("ecn")).unwrap();
+            let mut queue = FqPie::new(config, EntityId(7), ETHERNET, Rng::for_name(1, "queue"));
+            for flow in &mut queue.flows {
+                flow.backlog = 50_000;
+                (flow.pie.burst, flow.pie.probability) = (0, probability);
+                flow.pie.delay = u64::from(u32::MAX);
+                // 8.5 expected drops have passed: one is due.
+                flow.pie.accumulated = MAX_PROBABILITY / 2 * 17;
+            }
+            b.queue = Box::new(queue);
+            assert_eq!(b.offer(ms(1), 1, Ect0, FRAME).1, marks == 1);
+            assert_eq!(b.log.marks.len(), marks);
+        }
+    }
+
+    #[test]
+    fn flows_take_turns_of_their_quantum() {
+        let order = |words: &str| {
+            let mut b = queue(words, None);
+            for flow in [1, 1, 1, 1, 2, 2, 2, 2] {
+                b.offer(ms(1), flow, NotEct, FRAME);
+            }
+            let all = std::iter::from_fn(|| b.take(ms(1)));
+            all.map(|t| t.flow).collect::<Vec<_>>()
+        };
+        assert_eq!(order("fq_pie"), [1, 2, 1, 2, 1, 2, 1, 2]);
+        assert_eq!(order("fq_pie quantum 3028"), [1, 1, 2, 2, 1, 1, 2, 2]);
+    }
 }

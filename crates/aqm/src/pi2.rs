@@ -533,4 +533,31 @@ mod tests {
         assert_eq!(b.take(ms(1)).unwrap().id, 6);
         assert!(b.log.drops.iter().all(|d| d.2 == DropCause::Overflow));
     }
+
+    #[test]
+    fn a_drop_in_place_of_a_mark_is_one_of_overload() {
+        for (words, ecn, cause) in [
+            ("pi2 variant rfc9332", Ect0, DropCause::Overload),
+            ("pi2 variant rfc9332", NotEct, DropCause::Probability),
+            ("pi2 variant rfc9332 noecn", Ect0, DropCause::Probability),
+            ("pi2 variant rfc9332 noecn", NotEct, DropCause::Probability),
+        ] {
+            let mut b = queue(words, ONE, None);
+            (0..3).for_each(|_| assert!(b.offer(ms(1), 1, ecn, FRAME).1));
+            while b.take(ms(1)).is_some() {}
+            assert!(!b.log.drops.is_empty(), "{words} {ecn:?}");
+            assert!(b.log.drops.iter().all(|d| d.2 == cause), "{words} {ecn:?}");
+        }
+    }
+
+    #[test]
+    fn a_draw_wins_below_the_probability() {
+        let q = || {
+            let config = Pi2Config::default();
+            Pi2::new(config, EntityId(7), ETHERNET, Rng::for_name(1, "queue"))
+        };
+        let draw = u64::from(q().rng.draw_u32());
+        assert!(!q().roll(draw));
+        assert!(q().roll(draw + 1));
+    }
 }

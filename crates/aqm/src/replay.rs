@@ -470,13 +470,18 @@ mod tests {
         for (at, packet) in came.iter_mut().enumerate() {
             packet.at = Instant::from_nanos(2_000_000 * at as u64);
         }
-        for words in ["pi2 tupdate 3ms", "pie"] {
+        for (words, phase) in [("pi2 tupdate 3ms", 0), ("pie", 0), ("pfifo", 700)] {
             let spec = QueueSpec::parse(words).unwrap();
-            let left = replay(&spec, &came, ETHERNET, Wire::Serial, Open::default());
+            let open = Open {
+                phase: Duration::from_nanos(phase),
+                ..Open::default()
+            };
+            let left = replay(&spec, &came, ETHERNET, Wire::Serial, open);
             assert_eq!(left.len(), came.len(), "{words}");
             for (packet, departure) in came.iter().zip(left) {
                 let took = departure.at.since(packet.at);
                 assert_eq!(took, Duration::from_nanos(1_011_200), "{words}");
+                assert_eq!(departure.marked, packet.is_marked(), "{words}");
             }
         }
     }

@@ -132,4 +132,18 @@ mod tests {
         rounds.begin(1);
         assert_eq!(rounds.next(), Some(1));
     }
+
+    #[test]
+    fn a_new_quantum_is_that_of_the_turns_that_begin() {
+        let mut rounds = Rounds::new(2, 100);
+        rounds.begin(0);
+        rounds.set_quantum(200);
+        rounds.begin(1);
+        assert_eq!(rounds.next(), Some(0));
+        rounds.spent(0, 100);
+        // 0 had the old quantum; 1 has the new one.
+        assert_eq!(rounds.next(), Some(1));
+        rounds.spent(1, 199);
+        assert_eq!(rounds.next(), Some(1));
+    }
 }

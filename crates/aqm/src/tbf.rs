@@ -507,8 +507,14 @@ mod tests {
         assert!(b.take(ms(1)).is_none());
         b.queue.change(ms(1), "tbf rate 2Mbit").unwrap();
         assert_eq!(leaves(&mut b, ms(1)), [1_000, 1_000]);
-        assert!(b.queue.change(ms(1), "limit 5").is_err());
-        assert!(b.queue.change(ms(1), "queue (codel)").is_err());
+        for (words, key) in [
+            ("limit 5", "limit"),
+            ("queue (codel)", "queue"),
+            ("limit 5 queue (codel)", "queue"),
+        ] {
+            let e = b.queue.change(ms(1), words).unwrap_err();
+            assert_eq!(&words[e.span], key, "{words}");
+        }
     }
 
     #[test]

@@ -137,7 +137,10 @@ mod tests {
         gate.charge(pace, 1_000, true);
         assert_eq!((gate.next, gate.failsafe), (1_101_000, 151_000));
         assert_eq!(gate.opens(), 151_000);
-        // A gate that is still shut is not refreshed.
+        // A gate that is still shut, or opens at this very time, is not refreshed.
+        let mut due = gate.clone();
+        due.refresh(1_101_000);
+        assert_eq!((due.next, due.failsafe), (1_101_000, 151_000));
         gate.refresh(500_000);
         assert_eq!((gate.next, gate.failsafe), (1_101_000, 151_000));
         gate.refresh(1_101_001);

@@ -1,10 +1,12 @@
 use std::collections::BTreeMap;
 
-use narrows_core::DropCause;
-use narrows_units::Instant;
+use narrows_core::{DropCause, EntityId};
+use narrows_units::{Instant, Rng, Words};
 use narrows_wire::Ecn::{Ect0, NotEct};
 
-use crate::testing::{Bench, Taken, ms};
+use super::Cake;
+use crate::reading;
+use crate::testing::{Bench, ETHERNET, Taken, ms};
 
 const FRAME: u32 = 1514;
 /// DS fields: CS1, expedited forwarding.
@@ -461,4 +463,46 @@ fn on_arriving_traffic_a_flow_pays_for_what_is_dropped_of_it() {
     assert!((ingress - 1.0).abs() < 0.03, "{ingress}");
     let egress = paid(words);
     assert!(egress > 1.1, "{egress}");
+}
+
+#[test]
+fn there_are_as_many_tins_as_the_mode_has() {
+    for (words, tins) in [
+        ("besteffort", 1),
+        ("diffserv3", 3),
+        ("diffserv4", 4),
+        ("precedence", 8),
+        ("diffserv8", 8),
+    ] {
+        let config = reading::fresh(Words::new(words)).unwrap();
+        let cake = Cake::new(config, EntityId(7), ETHERNET, Rng::for_name(1, "queue"));
+        assert_eq!(cake.tins.len(), tins, "{words}");
+    }
+}
+
+#[test]
+fn a_lower_memory_limit_drops_the_oldest_beyond_it_and_no_more() {
+    // Room for three frames, and for one byte less.
+    for (limit, first) in [(4_542, 7), (4_541, 8)] {
+        let mut b = Bench::new("cake besteffort");
+        fill(&mut b, 10, ms(1), [1, 1], 1, NotEct as u8, FRAME);
+        b.queue.change(ms(1), &format!("memlimit {limit}")).unwrap();
+        assert_eq!(b.take(ms(1)).unwrap().id, first, "{limit}");
+        let drops: Vec<_> = b.log.drops.iter().map(|d| d.1).collect();
+        assert!(drops.into_iter().eq(0..first), "{limit}");
+    }
+}
+
+#[test]
+fn asked_while_nothing_waits_the_queue_leaves_its_flows_where_they_are() {
+    // As in `cake_dequeue`, which returns at once without packets: flow 1 has spent its quantum
+    // and stays in its place, so that it is no new flow when it comes back.
+    let mut b = Bench::new("cake besteffort flows");
+    b.offer(ms(1), 1, NotEct, FRAME);
+    assert!(b.take(ms(1)).is_some() && b.take(ms(1)).is_none());
+    for flow in [1, 2] {
+        b.offer(ms(1), flow, NotEct, FRAME);
+    }
+    let flows = [(); 2].map(|()| b.take(ms(1)).unwrap().flow);
+    assert_eq!(flows, [2, 1]);
 }

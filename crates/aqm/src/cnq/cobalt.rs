@@ -352,4 +352,31 @@ mod tests {
             .count() as f64;
         assert!((hits / n as f64 - 0.25).abs() < 0.02, "{hits}");
     }
+
+    #[test]
+    fn blue_rises_above_four_intervals_of_weighted_delay_and_not_at_them() {
+        let share = Share {
+            flow: 10,
+            active: 1,
+            total: 10,
+        };
+        for (sojourn, blue) in [(400 * MS, 0), (400 * MS + 1, BLUE_UP)] {
+            let (mut cobalt, mut rng) = (Cobalt::default(), Rng::for_name(1, "q"));
+            let sojourn = Duration::from_nanos(sojourn);
+            cobalt.judge(&PARAMS, at(1_000), sojourn, share, &mut rng, || true);
+            assert_eq!(cobalt.blue, blue, "{sojourn}");
+        }
+    }
+
+    #[test]
+    fn with_nothing_to_decay_the_next_step_is_an_interval_away() {
+        let share = Share {
+            flow: 1,
+            active: 1,
+            total: 1,
+        };
+        let (mut cobalt, mut rng) = (Cobalt::default(), Rng::for_name(1, "q"));
+        cobalt.judge(&PARAMS, at(7), Duration::ZERO, share, &mut rng, || true);
+        assert_eq!(cobalt.next, 107 * MS);
+    }
 }

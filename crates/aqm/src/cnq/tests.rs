@@ -190,3 +190,35 @@ fn the_limit_is_a_tail_drop_and_rtt_sets_the_target() {
     let error = crate::QueueSpec::parse("cnq_codel_af bandwidth 50Mbit").unwrap_err();
     assert!(error.help.is_some_and(|h| h.contains("rate 50Mbit queue")));
 }
+
+/// Marks and drops of flow 1 with four packets, `wait` ms later, while five other flows have
+/// dummies alone.
+fn behind_dummies(ecn: Ecn, wait: u64) -> (usize, usize) {
+    let mut b = Bench::new("cnq_codel_af mtu_time 100us");
+    (0..4).for_each(|_| assert!(b.offer(ms(1), 1, ecn, FRAME).1));
+    (2..7).for_each(|flow| assert!(b.offer(ms(1), flow, ecn, FRAME).1));
+    // The first of each flow is sparse.
+    (1..7).for_each(|flow| assert_eq!(b.take(ms(1)).unwrap().flow, flow));
+    while b.take(ms(1 + wait)).is_some() {}
+    (b.log.marks.len(), b.log.drops.len())
+}
+
+#[test]
+fn flows_that_are_in_the_bulk_queue_by_a_dummy_are_no_competitors() {
+    // Alone, flow 1 is at its fair share, and measured by the plain target of 5 ms.
+    assert_eq!(behind_dummies(Ect0, 4), (0, 0));
+    assert_eq!(behind_dummies(Ect0, 6), (1, 0));
+    assert_eq!(behind_dummies(NotEct, 6), (0, 1));
+}
+
+#[test]
+fn the_last_packet_of_a_flow_is_never_dropped() {
+    // The first signal of all is due with the second packet over target.
+    for (packets, drops) in [(3, 0), (4, 1)] {
+        let mut b = Bench::new("cnq_codel_af mtu_time 100us");
+        (0..packets).for_each(|_| assert!(b.offer(ms(1), 1, NotEct, FRAME).1));
+        assert!(b.take(ms(1)).is_some());
+        let left = std::iter::from_fn(|| b.take(ms(7))).count();
+        assert_eq!((left, b.log.drops.len()), (2, drops), "{packets}");
+    }
+}

@@ -322,4 +322,30 @@ mod tests {
         fresh.begin_episode(&params, interval);
         assert_eq!((fresh.count, fresh.drop_next > interval), (1, true));
     }
+
+    #[test]
+    fn the_delay_is_bad_from_the_target_on_once_it_was_so_for_longer_than_an_interval() {
+        // `codel_should_drop`: not before the target, and more than one frame left behind.
+        let (target, interval) = (Duration::from_millis(5), Duration::from_millis(100));
+        let params = Params::new(target, interval, None, None, false, 1514);
+        let mut packet = narrows_core::PacketPool::new().take(Instant::ZERO, None);
+        packet.held_since = Instant::from_nanos(1_000 << CLOCK_SHIFT);
+        for (delay, backlog, above) in [
+            (params.target - 1, 1_515, false),
+            (params.target, 1_515, true),
+            (params.target, 1_514, false),
+        ] {
+            let now = 1_000 + delay;
+            let mut codel = Codel::default();
+            assert!(!codel.is_bad(Some(&packet), &params, now, backlog));
+            let since = if above { now + params.interval } else { 0 };
+            assert_eq!(codel.first_above, since, "{delay} {backlog}");
+        }
+        let mut codel = Codel {
+            first_above: 200_000,
+            ..Codel::default()
+        };
+        assert!(!codel.is_bad(Some(&packet), &params, 200_000, 1_515));
+        assert!(codel.is_bad(Some(&packet), &params, 200_001, 1_515));
+    }
 }

@@ -52,6 +52,27 @@ impl Fixed {
         left
     }
 
+    /// Offers a frame at 1 ms.
+    fn offer(&mut self, ecn: Ecn) {
+        let packet = crate::testing::packet(&mut self.pool, ms(1), 1, ecn, FRAME);
+        let mut out = Outlet {
+            pool: &mut self.pool,
+            events: &mut self.log,
+            sent: &mut self.sent,
+        };
+        assert!(self.queue.enqueue(ms(1), packet, &mut out));
+    }
+
+    /// Takes the next packet at 1 ms.
+    fn take(&mut self) -> Option<Box<Packet>> {
+        let mut out = Outlet {
+            pool: &mut self.pool,
+            events: &mut self.log,
+            sent: &mut self.sent,
+        };
+        self.queue.dequeue(ms(1), &mut out)
+    }
+
     fn marked(&self, cause: MarkCause) -> f64 {
         self.log.marks.iter().filter(|m| m.2 == cause).count() as f64
     }
@@ -469,4 +490,57 @@ fn rtts_give_what_tc_derives_from_them() {
     let c: DualPi2Config = reading::fresh(words).unwrap();
     assert_eq!(c.target, Duration::from_millis(60));
     assert_eq!(c.tupdate, Duration::from_millis(30));
+}
+
+#[test]
+fn the_credit_moves_by_the_other_queues_weight_while_both_have_packets() {
+    let frame = i64::from(FRAME);
+    for (low, classic, credit, change) in [
+        (1, 0, 0, 0),
+        (1, 1, 0, 10 * frame),
+        (1, 1, 1, -90 * frame),
+        (0, 1, 0, 0),
+    ] {
+        let mut q = Fixed::new("", 0.0);
+        (0..low).for_each(|_| q.offer(Ect1));
+        (0..classic).for_each(|_| q.offer(NotEct));
+        q.queue.credit = credit;
+        assert!(q.take().is_some());
+        assert_eq!(q.queue.credit - credit, change, "{low} {classic} {credit}");
+    }
+}
+
+#[test]
+fn a_lower_memory_limit_drops_what_exceeds_it_and_no_more() {
+    // Room for three frames, and for one byte less.
+    for (limit, first) in [(4_542, 7), (4_541, 8)] {
+        let mut b = Bench::new("dualpi2");
+        (0..10).for_each(|_| assert!(b.offer(ms(1), 1, NotEct, FRAME).1));
+        b.queue.change(ms(2), &format!("memlimit {limit}")).unwrap();
+        assert_eq!(b.take(ms(2)).unwrap().id, first, "{limit}");
+    }
+}
+
+#[test]
+fn the_rfc_ends_classic_ecn_at_one_over_the_square_of_k() {
+    // RFC 9332 Figure 4: p_Cmax = 1/k².
+    for (k, below, above) in [(2, 0.49, 0.51), (3, 0.33, 0.34)] {
+        for (p, is_marked) in [(below, true), (above, false)] {
+            let words = format!("variant rfc9332 coupling_factor {k}");
+            let mut q = Fixed::new(&words, p);
+            q.pass(1_000, Ect0, SHORT);
+            let marked = q.marked(MarkCause::Probability) > 0.0;
+            let dropped = q.dropped(DropCause::Overload) > 0.0;
+            assert_eq!((marked, dropped), (is_marked, !is_marked), "{k} {p}");
+        }
+    }
+}
+
+#[test]
+fn a_draw_wins_up_to_the_probability_itself() {
+    // `dualpi2_roll`: get_random_u32() <= prob.
+    let q = || Fixed::new("", 0.0).queue;
+    let draw = u64::from(q().rng.draw_u32());
+    assert!(q().roll(draw));
+    assert!(!q().roll(draw - 1));
 }

@@ -189,4 +189,40 @@ mod tests {
         law.last = MS(7);
         assert!(!law.is_calm(MS(30), 10));
     }
+
+    #[test]
+    fn an_idle_queue_is_one_that_is_below_half_the_target() {
+        let half = Duration::from_nanos(7_500_000);
+        let below = Duration::from_nanos(7_499_999);
+        for (delay, last, passes) in [
+            (below, below, true),
+            (half, below, false),
+            (below, half, false),
+        ] {
+            let mut law = pi(Law::Pie, 0.0);
+            law.last = last;
+            law.is_calm(delay, 10);
+            assert_eq!(!law.burst.is_zero(), passes, "{delay} {last}");
+        }
+        for (probability, last, calm) in [
+            (ONE / 5 - 1, below, true),
+            (ONE / 5, below, false),
+            (ONE / 5 - 1, half, false),
+        ] {
+            let mut law = pi(Law::Pie, 0.0);
+            (law.probability, law.last) = (probability, last);
+            assert_eq!(law.is_calm(MS(30), 10), calm, "{probability} {last}");
+        }
+    }
+
+    #[test]
+    fn new_parameters_leave_the_state_as_it_is() {
+        let mut law = pi(Law::Pie, 0.3);
+        (law.last, law.burst) = (MS(3), MS(40));
+        law.take_parameters(&Pi::new(Law::Pie, MS(5), MS(8), 0.25, 2.5));
+        assert_eq!((law.last, law.burst), (MS(3), MS(40)));
+        assert!((share(&law) - 0.3).abs() < 1e-9);
+        assert_eq!((law.target, law.tupdate), (MS(5), MS(8)));
+        assert_eq!((law.alpha, law.beta), (250_000_000, 2_500_000_000));
+    }
 }

@@ -263,3 +263,76 @@ fn what_contradicts_is_refused() {
     assert!(b.queue.change(ms(1), "aqm red").is_err());
     b.queue.change(ms(1), "dualq target 5ms wrr 1:2").unwrap();
 }
+
+#[test]
+fn a_draw_wins_below_the_probability() {
+    let q = || {
+        let config = DualQConfig::default();
+        DualQ::new(config, EntityId(7), ETHERNET, Rng::for_name(1, "q"))
+    };
+    let draw = q().rng.draw_u64() >> 16;
+    assert!(!q().roll(draw));
+    assert!(q().roll(draw + 1));
+}
+
+#[test]
+fn red_has_thresholds_of_its_own_for_l_and_draws_only_between_them() {
+    let mut b = queue("dualq aqm red min 3 max 5 l_min 1 l_max 2", 0.0, None);
+    (0..5).for_each(|_| assert!(b.offer(ms(1), 1, Ect1, FRAME).1));
+    // Up to one waiting never, above two always.
+    let marks: Vec<_> = b.log.marks.iter().map(|m| m.1).collect();
+    assert!(marks.ends_with(&[3, 4]), "{marks:?}");
+    assert!(!marks.contains(&0) && !marks.contains(&1), "{marks:?}");
+
+    let words = Words::new("aqm red l_min 0 l_max 1");
+    let config = reading::fresh::<DualQConfig>(words).unwrap();
+    let mut q = DualQ::new(config, EntityId(7), ETHERNET, Rng::for_name(1, "q"));
+    let before = q.rng.clone().draw_u64();
+    assert!(!q.red(LOW));
+    assert_eq!(q.rng.draw_u64(), before);
+}
+
+#[test]
+fn uncoupled_pie_marks_l_by_its_own_controller_alone() {
+    let words = "dualq aqm pie uncoupled";
+    assert_eq!(parts(words, 1.0, Ect1, None), (0.0, 0.0));
+    assert_eq!(parts("dualq aqm pie", 1.0, Ect1, None), (1.0, 0.0));
+
+    let targets = |words: &str| {
+        let config = reading::fresh::<DualQConfig>(Words::new(words)).unwrap();
+        [LOW, CLASSIC].map(|side| controller(&config, side).target)
+    };
+    let [one, nine] = [1, 9].map(Duration::from_millis);
+    assert_eq!(targets("aqm pie uncoupled target 9ms"), [nine, nine]);
+    assert_eq!(
+        targets("aqm pie uncoupled target 9ms l_target 1ms"),
+        [one, nine]
+    );
+}
+
+#[test]
+fn a_lower_limit_drops_what_exceeds_it_the_classic_packets_first() {
+    for (limit, drops) in [(5, vec![]), (4, vec![2]), (2, vec![2, 3, 4])] {
+        let mut b = queue("dualq", 0.0, None);
+        for ecn in [Ect1, Ect1, NotEct, NotEct, NotEct] {
+            assert!(b.offer(ms(1), 1, ecn, FRAME).1);
+        }
+        b.queue.change(ms(1), &format!("limit {limit}")).unwrap();
+        assert!(b.take(ms(1)).is_some());
+        let found: Vec<_> = b.log.drops.iter().map(|d| d.1).collect();
+        assert_eq!(found, drops, "{limit}");
+    }
+}
+
+#[test]
+fn each_aqm_has_its_usual_scheduler() {
+    let shift = Scheduler::Shift(Duration::from_millis(30));
+    for (aqm, scheduler) in [
+        (Aqm::Pi2, shift),
+        (Aqm::Pie, Scheduler::Priority),
+        (Aqm::Cred, Scheduler::Priority),
+        (Aqm::Red, Scheduler::Wrr(1, 1)),
+    ] {
+        assert_eq!(DualQConfig::of(aqm).scheduler, scheduler, "{aqm:?}");
+    }
+}

@@ -197,6 +197,7 @@ fn what_tc_refuses_and_what_has_no_meaning_is_named() {
         (words[e.span].to_owned(), e.help.unwrap_or_default())
     };
     assert_eq!(refused("fq quantum 0").0, "0");
+    assert_eq!(refused("fq band"), ("band".to_owned(), String::new()));
     assert_eq!(refused("fq bands 2 priomap 0").0, "2");
     assert_eq!(refused("fq bands 3 priomap 0 1 2 3").0, "3");
     assert_eq!(refused("fq bands 3 0").0, "0");
@@ -207,4 +208,30 @@ fn what_tc_refuses_and_what_has_no_meaning_is_named() {
         assert_eq!(at, word);
         assert!(help.contains(word), "{help}");
     }
+}
+
+#[test]
+fn a_band_is_served_while_it_has_credit() {
+    // `fq_pband_head_select` gives no flow of a band whose credit is 0 or less.
+    let weight = i64::from(FqConfig::default().weights[1]);
+    for (credits, served) in [([1, 0], 0), ([0, 0], 1), ([0, -weight], 0), ([-1, 1], 1)] {
+        let config = FqConfig::default();
+        let mut queue = Fq::new(config, EntityId(7), ETHERNET, Rng::for_name(1, "queue"));
+        for (band, credit) in credits.into_iter().enumerate() {
+            queue.bands[band].lists[NEW].push_back(band as u32);
+            queue.bands[band].credit = credit;
+        }
+        assert_eq!(queue.select(), Some(NEW));
+        assert_eq!(queue.turn, served, "{credits:?}");
+    }
+}
+
+#[test]
+fn a_packet_that_has_left_makes_room_in_its_band() {
+    let mut b = queue("fq maxrate 100Mbit limit 2", None);
+    let mut now = ms(1);
+    let offer = |b: &mut Bench| b.offer(ms(1), 1, NotEct, FRAME).1;
+    assert_eq!([(); 3].map(|()| offer(&mut b)), [true, true, false]);
+    assert!(b.take_from(&mut now).is_some());
+    assert_eq!([(); 2].map(|()| offer(&mut b)), [true, false]);
 }

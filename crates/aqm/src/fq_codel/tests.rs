@@ -1,7 +1,9 @@
-use narrows_core::MarkCause;
+use narrows_core::{MarkCause, PacketPool};
+use narrows_units::Rng;
 use narrows_wire::Ecn::{Ce, Ect0, Ect1, NotEct};
 
-use crate::testing::{Bench, ms, us};
+use super::{FqCodelConfig, bucket_of};
+use crate::testing::{Bench, ms, packet, us};
 
 const FRAME: u32 = 1514;
 
@@ -118,4 +120,24 @@ fn a_change_keeps_the_number_of_flows_and_trims_to_the_new_limit() {
     assert!(b.take(ms(1)).is_some());
     assert_eq!(b.queue.backlog().packets, 3);
     assert_eq!(b.queue.counts().dropped, 6);
+}
+
+#[test]
+fn of_flows_that_are_equally_fat_the_first_bucket_loses() {
+    // `fq_codel_drop` looks for a backlog that is greater than those before it.
+    let (config, mut pool) = (FqCodelConfig::default(), PacketPool::new());
+    let mut bucket = |flow| {
+        let packet = packet(&mut pool, ms(1), flow, NotEct, FRAME);
+        bucket_of(&config, Rng::for_name(1, "queue"), &packet).unwrap()
+    };
+    for flows in [[1, 2], [2, 1]] {
+        let mut b = Bench::new("fq_codel limit 3");
+        for flow in [flows, flows].concat() {
+            b.offer(ms(1), flow, NotEct, FRAME);
+        }
+        let [one, other] = flows.map(&mut bucket);
+        let first = u64::from(other < one);
+        let drops: Vec<_> = b.log.drops.iter().map(|d| d.1).collect();
+        assert_eq!(drops, [first], "{flows:?}");
+    }
 }

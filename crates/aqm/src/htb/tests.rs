@@ -254,3 +254,60 @@ fn a_class_whose_aqm_drops_all_gives_way_to_one_that_holds_its_packets_back() {
     assert_eq!(b.queue.counts().dropped, 2);
     assert_eq!(b.queue.backlog().packets, 1);
 }
+
+#[test]
+fn classes_that_wait_until_the_same_time_are_woken_in_their_order_of_waiting() {
+    // `htb_add_to_wait_tree` puts a class behind those of its time.
+    let words = Words::new("class a rate 1Mbit dscp 46 class b rate 1Mbit");
+    let config = reading::fresh::<HtbConfig>(words).unwrap();
+    let mut queue = Htb::new(config, EntityId(7), ETHERNET, Rng::for_name(1, "queue"));
+    for (index, lasts) in [(1, 5), (0, 5), (1, 4)] {
+        queue.wait(index, ms(1), lasts);
+    }
+    let order: Vec<_> = queue.waiting[0].iter().map(|w| w.2).collect();
+    assert_eq!(order, [1, 1, 0]);
+}
+
+#[test]
+fn the_band_of_a_packet_is_the_place_of_its_class_among_the_leaves() {
+    let words = "htb class top rate 9Mbit class a parent top rate 3Mbit dscp 46 \
+                 class b parent top rate 3Mbit dscp 8 class c parent top rate 3Mbit";
+    let mut b = queue(words, None);
+    for (flow, dscp) in [46, 8, 0].into_iter().enumerate() {
+        b.offer_class(ms(1), flow as u16, dscp << 2, FRAME);
+    }
+    let all: Vec<_> = std::iter::from_fn(|| b.take(ms(1))).collect();
+    assert_eq!(all.len(), 3);
+    assert!(all.iter().all(|t| u16::from(t.band) == t.flow), "{all:?}");
+}
+
+#[test]
+fn there_are_at_most_200_classes_and_priorities_end_at_7() {
+    // 65 leaves below two classes each, `more` of them below three.
+    let line = |more: usize| {
+        let branch = |n: usize| {
+            let (root, below) = match n < more {
+                true => (format!(" class r{n} rate 1Mbit"), format!(" parent r{n}")),
+                false => Default::default(),
+            };
+            let dscp = match n {
+                64 => String::new(),
+                _ => format!(" dscp {n}"),
+            };
+            format!(
+                "{root} class t{n}{below} rate 1Mbit class m{n} parent t{n} rate 1Mbit \
+                 class l{n} parent m{n} rate 1Mbit{dscp}"
+            )
+        };
+        format!("htb{}", (0..65).map(branch).collect::<String>())
+    };
+    assert!(QueueSpec::parse(&line(5)).is_ok());
+    let e = QueueSpec::parse(&line(6)).unwrap_err();
+    assert_eq!(e.allowed, "at most 200 classes");
+
+    for (prio, counts) in [(0, 0), (6, 6), (7, 7), (8, 7), (u32::MAX, 7)] {
+        let words = format!("class a rate 1Mbit prio {prio}");
+        let config = reading::fresh::<HtbConfig>(Words::new(&words)).unwrap();
+        assert_eq!(config.classes[0].prio, counts, "{prio}");
+    }
+}

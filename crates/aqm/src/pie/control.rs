@@ -446,4 +446,97 @@ mod tests {
         // 11 packets are counted per 10 ms or more; the rate is 8-bit.
         assert!((33.0..=42.0).contains(&delay_ms), "{delay_ms}");
     }
+
+    #[test]
+    fn each_safeguard_ends_at_its_bound() {
+        // `pie_drop_early`: below half the target while below a fifth, below two frames.
+        let half = ticks(Duration::from_millis(15)) / 2;
+        let fifth = MAX_PROBABILITY / 5;
+        for (delay, probability, backlog, drops) in [
+            (half - 1, fifth - 1, 50_000, false),
+            (half, fifth - 1, 50_000, true),
+            (half - 1, fifth, 50_000, true),
+            (half, fifth, 3_028, true),
+            (half, fifth, 3_027, false),
+        ] {
+            let mut pie = Pie {
+                delay,
+                probability,
+                burst: 0,
+                // 8.5 expected drops have passed: one is due.
+                accumulated: MAX_PROBABILITY / 2 * 17,
+                ..Pie::new()
+            };
+            let (config, mut rng) = (PieConfig::default(), Rng::for_name(1, "q"));
+            let found = pie.drops(&config, backlog, 1514, 1514, &mut rng);
+            assert_eq!(found, drops, "{delay} {probability} {backlog}");
+        }
+    }
+
+    #[test]
+    fn the_law_starts_anew_once_both_delays_are_below_half_the_target() {
+        let half = ticks(Duration::from_millis(15)) / 2;
+        let usual = PieConfig::default();
+        let estimates = PieConfig {
+            dq_rate_estimator: true,
+            ..usual.clone()
+        };
+        for (config, delay, delay_old, drain_rate, anew) in [
+            (&usual, half - 1, half - 1, 0, true),
+            (&usual, half, half - 1, 0, false),
+            (&usual, half - 1, half, 0, false),
+            (&estimates, 0, 0, 0, false),
+            (&estimates, 0, 0, 1, true),
+        ] {
+            let mut pie = Pie {
+                delay,
+                delay_old,
+                drain_rate,
+                burst: 0,
+                ..Pie::new()
+            };
+            pie.update(config, 0);
+            assert_eq!(pie.probability, 0);
+            assert_eq!(pie.burst == BURST_ALLOWANCE, anew, "{delay} {delay_old}");
+        }
+    }
+
+    #[test]
+    fn a_new_start_keeps_delays_and_probability() {
+        // `pie_vars_init` leaves them as they are.
+        let mut pie = Pie {
+            probability: 5,
+            delay: 7,
+            delay_old: 9,
+            burst: 1,
+            last_dequeue: Some(2),
+            measured: Some(3),
+            drain_rate: 4,
+            accumulated: 6,
+        };
+        pie.restart();
+        assert_eq!((pie.probability, pie.delay, pie.delay_old), (5, 7, 9));
+        assert_eq!((pie.burst, pie.accumulated), (BURST_ALLOWANCE, 0));
+        assert_eq!((pie.measured, pie.drain_rate), (None, 0));
+    }
+
+    #[test]
+    fn bytemode_scales_packets_up_to_a_full_frame() {
+        let config = PieConfig {
+            bytemode: true,
+            ..PieConfig::default()
+        };
+        // Not a multiple of the frame, so that scaling leaves its trace.
+        let probability = MAX_PROBABILITY / 1_514 / 2 * 1_514 + 1;
+        for (length, gathered) in [(1_514, probability - 1), (1_515, probability)] {
+            let mut pie = Pie {
+                delay: 20 * MS,
+                probability,
+                burst: 0,
+                ..Pie::new()
+            };
+            pie.drops(&config, 50_000, length, 1_514, &mut Rng::for_name(1, "q"));
+            assert_eq!(pie.accumulated, gathered, "{length}");
+        }
+    }
 }

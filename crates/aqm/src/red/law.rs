@@ -237,6 +237,8 @@ mod tests {
             assert_eq!(weight_log(32_000, burst, 1_000), Some(log), "{burst}");
             assert_eq!(weight_log(32_000, burst + 1, 1_000), Some(log + 1));
         }
+        // A burst of min/avpkt packets is the least (`tc_red_eval_ewma`).
+        assert_eq!(weight_log(32_000, 32, 1_000), Some(1));
         assert_eq!(weight_log(32_000, 31, 1_000), None);
     }
 
@@ -385,5 +387,23 @@ mod tests {
         let before = red.max_p;
         red.adapt(Instant::ZERO);
         assert_eq!(red.max_p, before);
+    }
+
+    #[test]
+    fn the_slope_is_rounded_to_the_nearest_once_it_adapts() {
+        // `red_adaptative_algo`: DIV_ROUND_CLOSEST, and at least 1. The range is 60000 bytes.
+        for (max_p, slope) in [
+            (60_000 * 1_431 + 29_999, 1_431),
+            (60_000 * 1_431 + 30_000, 1_432),
+            (60_000 * 1_431 + 59_999, 1_432),
+            (29_999, 1),
+        ] {
+            let mut red = red(0.02);
+            // In the middle of the range, where max_p stays.
+            (red.average, red.idle_since) = (60_000 << red.derived.w_log, None);
+            red.max_p = max_p;
+            red.adapt(Instant::ZERO);
+            assert_eq!((red.max_p, red.slope), (max_p, slope));
+        }
     }
 }

@@ -176,5 +176,6 @@ fn what_tc_and_the_kernel_refuse_is_refused() {
         ("2147484".to_owned(), false)
     );
     assert_eq!(refused("sfq ecn"), ("ecn".to_owned(), true));
+    assert_eq!(refused("sfq bands"), ("bands".to_owned(), false));
     assert!(queue("sfq", None).queue.change(ms(1), "limit 20").is_err());
 }

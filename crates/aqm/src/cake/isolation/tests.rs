@@ -183,3 +183,19 @@ fn a_flow_that_comes_back_finds_its_host_anew() {
     assert_eq!(isolation.host_load(of_one), 1);
     assert_eq!(isolation.host_load(of_two), 1);
 }
+
+#[test]
+fn a_flow_that_became_bulk_before_its_mode_counted_hosts_takes_no_load_away() {
+    // `cake_dec_srchost_bulk_flow_count` takes one off where there is one.
+    let mut isolation = Isolation::new(FlowMode::Flows, hash());
+    let queue = isolation.queue_of(&packet([1, 1], 7));
+    isolation.enter(queue, Set::Bulk);
+    isolation.change_mode(FlowMode::Triple);
+    isolation.enter(queue, Set::Free);
+    assert!(isolation.hosts.iter().all(|h| h.bulk == [0, 0]));
+    // From now on it counts, in both directions.
+    let queue = isolation.queue_of(&packet([1, 1], 7));
+    isolation.enter(queue, Set::Bulk);
+    let loads = isolation.hosts.iter().flat_map(|h| h.bulk);
+    assert_eq!(loads.map(u32::from).sum::<u32>(), 2);
+}

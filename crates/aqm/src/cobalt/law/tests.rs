@@ -208,3 +208,41 @@ fn an_empty_queue_ends_the_episode() {
     let again = signals(&mut cobalt, 30..150, Duration::from_millis(8));
     assert_eq!(again[0], 101);
 }
+
+#[test]
+fn a_queue_that_decays_keeps_its_schedule() {
+    // From 20 on, steps of 100 ms/√19, 100 ms/√18, … are due; the first that is not stands.
+    let mut cobalt = Cobalt {
+        count: 20,
+        inverse_root: neighbouring(20, 1 << 30),
+        next: 1_000 * MS,
+        ..Cobalt::default()
+    };
+    let mut step = cobalt.clone();
+    while step.next <= 1_100 * MS {
+        step.step_to(step.count - 1, &PARAMS);
+    }
+    assert!((1..20).contains(&step.count));
+    cobalt.judge(&PARAMS, at(1_100), Duration::ZERO, 0, true, &mut rng());
+    assert_eq!((cobalt.count, cobalt.next), (step.count, step.next));
+}
+
+#[test]
+fn blue_draws_where_it_has_a_probability_and_drops_below_it() {
+    let judged = |blue| {
+        let mut cobalt = Cobalt {
+            blue,
+            ..Cobalt::default()
+        };
+        let mut rng = rng();
+        let due = cobalt.judge(&PARAMS, at(1), Duration::ZERO, 0, true, &mut rng);
+        (due.blue, rng.draw_u32())
+    };
+    let (first, second) = {
+        let mut rng = rng();
+        (rng.draw_u32(), rng.draw_u32())
+    };
+    assert_eq!(judged(0), (false, first));
+    assert_eq!(judged(first), (false, second));
+    assert_eq!(judged(first + 1), (true, second));
+}
