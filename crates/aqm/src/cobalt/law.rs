@@ -133,7 +133,7 @@ impl Cobalt {
         let frames = MIN_FRAMES.max(u64::from(bulk_flows) * FRAMES_OF_A_FLOW);
         let over = sojourn > params.target && sojourn > params.frame_time * frames;
         let is_due = self.count > 0 && now >= self.next;
-        let mut overdue = now > self.next;
+        let mut overdue = now.saturating_sub(self.next);
 
         if over && !self.signalling {
             self.next = now + self.spacing(params);
@@ -148,20 +148,20 @@ impl Cobalt {
             due.mark = capable;
             due.loss = !capable;
             self.step_to(self.count.saturating_add(1), params);
-            overdue = now > self.next;
+            overdue = now.saturating_sub(self.next);
         } else if is_due {
             // Leaving the state of signalling moves no schedule: all steps are due.
             while self.count > 0 && now >= self.next {
                 self.step_to(self.count - 1, params);
             }
-            overdue = false;
+            overdue = 0;
         }
         // No draw where the answer is known, as in Linux.
         due.blue = self.blue > 0 && rng.draw_u32() < self.blue;
 
         if self.count == 0 {
             self.next = now + params.interval;
-        } else if overdue && !due.loss && !due.blue {
+        } else if overdue > 0 && !due.loss && !due.blue {
             // A long pause earns no row of signals.
             self.next = now;
         }

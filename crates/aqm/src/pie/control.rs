@@ -201,18 +201,16 @@ impl Pie {
         if delay > HIGH_DELAY {
             delta = delta.wrapping_add(two_percent);
         }
-        let before = self.probability;
-        self.probability = before.wrapping_add_signed(delta);
-        if delta > 0 {
+        self.probability = match self.probability.checked_add_signed(delta) {
+            Some(next) => next,
+            None if delta.is_negative() => 0,
             // Linux bounds at 64 bits, not at MAX_PROB: a probability above 1
             // drops everything all the same.
-            if self.probability < before {
-                self.probability = MAX_PROBABILITY;
+            None => {
                 may_decay = false;
+                MAX_PROBABILITY
             }
-        } else if self.probability > before {
-            self.probability = 0;
-        }
+        };
         // Two updates without delay: exponential decay, RFC 8033 §5.
         if delay == 0 && old == 0 && may_decay {
             self.probability -= self.probability / 64;
@@ -538,5 +536,41 @@ mod tests {
             pie.drops(&config, 50_000, length, 1_514, &mut Rng::for_name(1, "q"));
             assert_eq!(pie.accumulated, gathered, "{length}");
         }
+    }
+
+    #[test]
+    fn a_draw_counts_from_0_85_expected_drops_on_and_wins_below_the_probability() {
+        let draw = Rng::for_name(1, "q").draw_u64() >> 8;
+        let least = MAX_PROBABILITY / 100 * 85;
+        for (probability, gathered, drops) in [
+            (draw + 1, least, true),
+            (draw + 1, least - 1, false),
+            (draw, least, false),
+        ] {
+            let mut pie = Pie {
+                delay: 20 * MS,
+                probability,
+                burst: 0,
+                accumulated: gathered - probability,
+                ..Pie::new()
+            };
+            let (config, mut rng) = (PieConfig::default(), Rng::for_name(1, "q"));
+            let found = pie.drops(&config, 50_000, 1514, 1514, &mut rng);
+            assert_eq!(found, drops, "{probability} {gathered}");
+            // A drop by chance clears the sum.
+            assert_eq!(pie.accumulated, if drops { 0 } else { gathered });
+        }
+    }
+
+    #[test]
+    fn beyond_64_bits_the_probability_is_1() {
+        let mut pie = Pie {
+            probability: u64::MAX,
+            delay: 20 * MS,
+            delay_old: 19 * MS,
+            ..Pie::new()
+        };
+        pie.update(&PieConfig::default(), 50_000);
+        assert_eq!(pie.probability, MAX_PROBABILITY);
     }
 }
