@@ -40,7 +40,7 @@ impl Params {
 pub(super) struct Share {
     /// Packets of the flow in the bulk queue.
     pub flow: u32,
-    /// Flows in the bulk queue that are not there by a dummy.
+    /// Flows that stay in the bulk queue, and not by a dummy.
     pub active: u32,
     /// Packets waiting in all.
     pub total: u32,
@@ -378,5 +378,35 @@ mod tests {
         let (mut cobalt, mut rng) = (Cobalt::default(), Rng::for_name(1, "q"));
         cobalt.judge(&PARAMS, at(7), Duration::ZERO, share, &mut rng, || true);
         assert_eq!(cobalt.next, 107 * MS);
+    }
+
+    #[test]
+    fn signals_begin_and_decay_a_spacing_from_now() {
+        let share = Share {
+            flow: 1,
+            active: 1,
+            total: 1,
+        };
+        let low = Duration::from_millis(1);
+        let high = Duration::from_millis(8);
+        for (signalling, count, next, sojourn) in [
+            (false, 9, 1_001, high),
+            (true, 9, 1_001, low),
+            // Due at this very time, it is not overdue.
+            (false, 0, 1_000, high),
+        ] {
+            let mut cobalt = Cobalt {
+                count,
+                inverse_root: neighbouring(9, 1 << 30),
+                next: next * MS,
+                signalling,
+                ..Cobalt::default()
+            };
+            let spacing = cobalt.spacing(&PARAMS);
+            let mut rng = Rng::for_name(1, "q");
+            cobalt.judge(&PARAMS, at(1_000), sojourn, share, &mut rng, || true);
+            assert_eq!(cobalt.signalling, !signalling);
+            assert_eq!(cobalt.next, 1_000 * MS + spacing, "{signalling} {count}");
+        }
     }
 }

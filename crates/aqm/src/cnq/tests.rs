@@ -213,12 +213,17 @@ fn flows_that_are_in_the_bulk_queue_by_a_dummy_are_no_competitors() {
 
 #[test]
 fn the_last_packet_of_a_flow_is_never_dropped() {
-    // The first signal of all is due with the second packet over target.
+    // The first signal of all is due with the second packet over target, which is the last one
+    // of three that came: the first was sparse.
     for (packets, drops) in [(3, 0), (4, 1)] {
         let mut b = Bench::new("cnq_codel_af mtu_time 100us");
+        b.offer(ms(1), 2, NotEct, FRAME);
         (0..packets).for_each(|_| assert!(b.offer(ms(1), 1, NotEct, FRAME).1));
-        assert!(b.take(ms(1)).is_some());
-        let left = std::iter::from_fn(|| b.take(ms(7))).count();
-        assert_eq!((left, b.log.drops.len()), (2, drops), "{packets}");
+        b.offer(ms(1), 2, NotEct, FRAME);
+        let sparse = [(); 2].map(|()| b.take(ms(1)).unwrap().flow);
+        assert_eq!(sparse, [2, 1]);
+        let flows: Vec<_> = std::iter::from_fn(|| b.take(ms(13))).collect();
+        assert!(flows.iter().map(|t| t.flow).eq([1, 1, 2]), "{flows:?}");
+        assert_eq!(b.log.drops.len(), drops, "{packets}");
     }
 }

@@ -214,15 +214,24 @@ fn what_tc_refuses_and_what_has_no_meaning_is_named() {
 fn a_band_is_served_while_it_has_credit() {
     // `fq_pband_head_select` gives no flow of a band whose credit is 0 or less.
     let weight = i64::from(FqConfig::default().weights[1]);
-    for (credits, served) in [([1, 0], 0), ([0, 0], 1), ([0, -weight], 0), ([-1, 1], 1)] {
+    for (bands, credits, served) in [
+        (&[0, 1][..], [1, 0], 0),
+        (&[0, 1], [0, 0], 1),
+        (&[0, 1], [-1, 1], 1),
+        (&[0, 1], [0, -weight], 0),
+        // A band whose weight just makes up for what it owes has its turn in the next round.
+        (&[1], [0, -weight], 1),
+    ] {
         let config = FqConfig::default();
         let mut queue = Fq::new(config, EntityId(7), ETHERNET, Rng::for_name(1, "queue"));
+        for band in bands {
+            queue.bands[*band].lists[NEW].push_back(*band as u32);
+        }
         for (band, credit) in credits.into_iter().enumerate() {
-            queue.bands[band].lists[NEW].push_back(band as u32);
             queue.bands[band].credit = credit;
         }
-        assert_eq!(queue.select(), Some(NEW));
-        assert_eq!(queue.turn, served, "{credits:?}");
+        assert_eq!(queue.select(), Some(NEW), "{bands:?} {credits:?}");
+        assert_eq!(queue.turn, served, "{bands:?} {credits:?}");
     }
 }
 

@@ -246,3 +246,19 @@ fn blue_draws_where_it_has_a_probability_and_drops_below_it() {
     assert_eq!(judged(first), (false, second));
     assert_eq!(judged(first + 1), (true, second));
 }
+
+#[test]
+fn an_episode_after_a_long_pause_begins_at_once() {
+    // `cobalt_should_drop`: overdue is what was due before now, and not what is due now.
+    for (now, waits) in [(999, true), (1_000, true), (1_001, false)] {
+        let mut cobalt = Cobalt {
+            inverse_root: 1 << 30,
+            next: 1_000 * MS,
+            ..Cobalt::default()
+        };
+        let spacing = if waits { cobalt.spacing(&PARAMS) } else { 0 };
+        let sojourn = Duration::from_millis(8);
+        cobalt.judge(&PARAMS, at(now), sojourn, 0, true, &mut rng());
+        assert_eq!((cobalt.count, cobalt.next), (1, now * MS + spacing));
+    }
+}
