@@ -374,8 +374,12 @@ fn marks_of_the_one_queue_are_those_of_the_station_and_all_wait_behind_the_same_
     let marked = |bench: &Bench| [0, 1].map(|port| bench.element.port_counters(port).marked);
     let offer = |bench: &mut Bench, at| {
         // ECT(1), and packets that may not be marked.
-        (0..4).for_each(|_| drop(bench.offer_to(at, 0, 1500, 1)));
-        (0..3).for_each(|_| drop(bench.offer_to(at, 1, 1000, 0)));
+        for _ in 0..4 {
+            bench.offer_to(at, 0, 1500, 1);
+        }
+        for _ in 0..3 {
+            bench.offer_to(at, 1, 1000, 0);
+        }
     };
     offer(&mut bench, ms(1));
     let mut waits = Waits::default();
