@@ -18,7 +18,7 @@ setup: ## Install what is missing: a C compiler, Rust 1.85, clang and libelf (ap
 	@scripts/setup
 
 demo: ## Run 16 cells of the l4s-tests campaign; table and report, about a minute
-	@[ -e target/release/narrows ] || echo "The first build takes about five minutes on two processors; cargo shows how far it is." >&2
+	@[ -e target/release/narrows ] || echo "The first build takes about seven minutes on two processors; cargo shows how far it is." >&2
 	@scripts/setup
 	@$(CARGO) build --release --locked --package narrows-cli $(FEATURES)
 	@target/release/narrows campaign l4s-tests/s1 --only '50Mbit/{20-20,160-10}/{dualpi2,fq_codel}/*' $(if $(OUT),--out $(OUT))
