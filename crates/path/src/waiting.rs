@@ -1,7 +1,9 @@
 //! The queue in front of a link, and the record of what goes in and out of it.
 
 use narrows_aqm::{LinkFacts, QueueSpec};
-use narrows_core::{Band, ElementCounters, EntityId, Event, EventSink, Outlet, Packet, Queue};
+use narrows_core::{
+    Band, ElementCounters, EntityId, Event, EventSink, Outlet, Packet, Port, Queue,
+};
 use narrows_units::{Instant, Rate, Rng, WordError, Words};
 
 use crate::site::Site;
@@ -77,9 +79,14 @@ impl Waiting {
 
     /// A packet has passed the link.
     pub(crate) fn let_out(&mut self, packet: Box<Packet>, out: &mut Outlet<'_>) {
+        self.let_out_by(0, packet, out);
+    }
+
+    /// A packet leaves a node by `port`.
+    pub(crate) fn let_out_by(&mut self, port: Port, packet: Box<Packet>, out: &mut Outlet<'_>) {
         self.counters.packets_out += 1;
         self.counters.bytes_out += u64::from(packet.len());
-        out.send(0, packet);
+        out.send(port, packet);
     }
 
     /// Gives the queue new parameters, from a place in their line.

@@ -140,10 +140,7 @@ impl Terminal {
                     out.drop(now, self.entity, packet, DropCause::Loss);
                     continue;
                 }
-                self.waiting.let_out(packet, out);
-                if let Some((leaves_by, _)) = out.sent.last_mut() {
-                    *leaves_by = port;
-                }
+                self.waiting.let_out_by(port, packet, out);
             }
         }
     }

@@ -81,7 +81,7 @@ impl Fifo {
     }
 
     /// Whether anything waits that was not given to a station.
-    pub(super) fn is_busy(&self) -> bool {
+    pub(super) fn has_packets(&self) -> bool {
         self.held.is_some() || self.waiting.queue.backlog().packets > 0
     }
 
@@ -152,12 +152,18 @@ impl Fifo {
         aggregate.map(|aggregate| (current, aggregate))
     }
 
-    /// A packet has come to its station.
-    pub(super) fn let_out(&mut self, station: usize, packet: Box<Packet>, out: &mut Outlet<'_>) {
+    /// A packet has come to its station, to which `port` leads.
+    pub(super) fn let_out(
+        &mut self,
+        station: usize,
+        port: Port,
+        packet: Box<Packet>,
+        out: &mut Outlet<'_>,
+    ) {
         let counters = &mut self.owners.counters[station];
         counters.packets_out += 1;
         counters.bytes_out += u64::from(packet.len());
-        out.send(station as Port, packet);
+        out.send(port, packet);
     }
 
     pub(super) fn counters(&self, station: usize) -> ElementCounters {
@@ -168,5 +174,44 @@ impl Fifo {
     pub(super) fn sample(&self, now: Instant, station: usize, events: &mut dyn EventSink) {
         self.waiting
             .sample_as(self.owners.entities[station], now, events);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use narrows_aqm::QueueSpec;
+    use narrows_core::PacketPool;
+    use narrows_units::Rate;
+
+    use super::*;
+    use crate::testing::{Record, ms, site};
+
+    #[test]
+    fn whose_a_packet_is_is_kept_until_it_is_dropped_or_taken() {
+        let queue = QueueSpec::parse("pfifo limit 2").unwrap();
+        let waiting = Waiting::new(&queue, &site(1), Rate::default(), 0);
+        let mut fifo = Fifo::new(waiting, vec![EntityId(0), EntityId(1)]);
+        let (mut pool, mut record, mut sent) = (PacketPool::new(), Record::default(), Vec::new());
+        for n in 0..5 {
+            let packet = pool.take(ms(1), None);
+            let mut out = Outlet {
+                pool: &mut pool,
+                events: &mut record,
+                sent: &mut sent,
+            };
+            fifo.push(ms(1), n % 2, packet, &mut out);
+        }
+        assert_eq!(fifo.owners.of.len(), 2);
+        assert_eq!([0, 1].map(|i| fifo.counters(i).dropped), [2, 1]);
+        for station in [0, 1] {
+            let mut out = Outlet {
+                pool: &mut pool,
+                events: &mut record,
+                sent: &mut sent,
+            };
+            let taken = fifo.pull(ms(2), &mut out);
+            assert_eq!(taken.map(|(of, _)| of), Some(station));
+        }
+        assert!(fifo.owners.of.is_empty() && !fifo.has_packets());
     }
 }

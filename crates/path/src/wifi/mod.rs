@@ -27,6 +27,7 @@ mod spec;
 mod station;
 #[cfg(test)]
 mod tests;
+mod turns;
 
 pub use node::AccessPointSpec;
 pub use radio::WifiRadio;

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 use super::phy::{AIFS, Phy, SIFS, SLOT, block_ack, subframe};
 use crate::ElementSpec;
+use crate::kind::Reports;
 use crate::testing::{Bench, Seen, ms};
 
 /// 144.4 Mbit/s at MCS 7 and, with one stream, 7.2 at MCS 0: short guard intervals at 20 MHz.
@@ -347,7 +348,13 @@ fn a_port_without_an_mcs_is_a_wire() {
     }
     let wire = ElementSpec::parse(AP).unwrap();
     assert!(wire.facts().link.is_none() && wire.facts().node);
+    assert!(!wire.facts().holds_back && wire.facts().reports == Reports::Packets);
     assert_eq!(wire.base_delay(0, 1500), Duration::ZERO);
+    let station = wire.overlaid("wifi mcs 7").unwrap();
+    assert!(station.facts().holds_back && station.facts().reports == Reports::Queue);
+    let link = ElementSpec::parse(&format!("{} mcs 7", AP.replace(" ap", ""))).unwrap();
+    assert_eq!(station.base_delay(0, 1500), link.base_delay(0, 1500));
+    assert!(link.base_delay(0, 1500) > Duration::ZERO);
 }
 
 #[test]

@@ -9,9 +9,10 @@ use narrows_units::{Duration, Instant, Rng, WordError, Words};
 use super::fifo::Fifo;
 use super::medium::Medium;
 use super::node::AccessPointSpec;
-use super::scheduler::{AirtimeRule, DEFAULT_QUANTUM, Rounds};
+use super::scheduler::{AirtimeRule, DEFAULT_QUANTUM};
 use super::spec::WifiSpec;
-use super::station::{Aggregate, Bounds, Frame, Station};
+use super::station::{Bounds, Frame, Station};
+use super::turns::{ByAirtime, Turns};
 use crate::site::{PortSite, Site};
 use crate::waiting::{Waiting, earliest};
 
@@ -49,28 +50,20 @@ enum Phase {
     Answered { until: Instant },
 }
 
-/// Where packets for a port wait.
+/// What a port leads to.
 enum Gate {
-    /// Nowhere: the port is a wire, which counts what passes.
+    /// No station: what passes is counted, and goes on at once.
     Wire(ElementCounters),
-    /// In a queue of the station's own.
-    Own(Waiting),
-    /// In the queue of all.
-    Shared,
-}
-
-/// Who is served next.
-enum Rule {
-    Airtime(Rounds),
-    Fifo(Box<Fifo>),
+    /// The station of this index.
+    Station(usize),
 }
 
 /// A radio that sends aggregates of what waits, to one station after the other.
 pub struct WifiRadio {
-    /// One for each port, of which a wire's has nothing to do.
-    stations: Vec<Station>,
+    /// One for each port.
     gates: Vec<Gate>,
-    rule: Rule,
+    stations: Vec<Station>,
+    turns: Turns,
     bounds: Bounds,
     medium: Medium,
     phase: Phase,
@@ -84,60 +77,61 @@ impl WifiRadio {
     /// That of a link at `site`.
     pub(super) fn link(spec: &WifiSpec, site: &Site<'_>) -> Self {
         let waiting = Waiting::new(&spec.queue, site, spec.mean_rate(), 0);
-        Self {
-            stations: vec![Station::new(spec, site.entity)],
-            gates: vec![Gate::Own(waiting)],
-            rule: Rule::Airtime(Rounds::new(DEFAULT_QUANTUM, 1)),
-            ..Self::bare(spec, site)
-        }
+        let turns = Turns::Airtime(ByAirtime::new(DEFAULT_QUANTUM, vec![waiting]));
+        let mut radio = Self::new(spec, site, turns);
+        radio.gates.push(Gate::Station(0));
+        radio.stations.push(Station::new(spec, site.entity, 0));
+        radio
     }
 
-    /// That of an access point with these ports, of which others have none.
+    /// That of an access point with these ports.
     pub(super) fn node(spec: &AccessPointSpec, site: &Site<'_>, ports: &[PortSite<'_>]) -> Self {
-        let ports = ports.iter().filter_map(|port| match port.spec {
-            crate::ElementSpec::AccessPoint(spec) => Some((spec, &port.site)),
-            _ => None,
-        });
-        let ports: Vec<_> = ports.collect();
-        let rule = match spec.scheduler {
-            AirtimeRule::Airtime => Rule::Airtime(Rounds::new(spec.quantum, ports.len())),
+        let (mut gates, mut stations, mut sites) = (Vec::new(), Vec::new(), Vec::new());
+        for (port, number) in ports.iter().zip(0..=Port::MAX) {
+            let crate::ElementSpec::AccessPoint(own) = port.spec else {
+                continue;
+            };
+            if own.is_wire() {
+                gates.push(Gate::Wire(ElementCounters::default()));
+                continue;
+            }
+            gates.push(Gate::Station(stations.len()));
+            stations.push(Station::new(&own.station, port.site.entity, number));
+            sites.push((&own.station, &port.site));
+        }
+        let turns = match spec.scheduler {
+            AirtimeRule::Airtime => {
+                let queues = sites.iter();
+                let queues = queues
+                    .map(|(own, site)| Waiting::new(&own.queue, site, own.mean_rate(), 0))
+                    .collect();
+                Turns::Airtime(ByAirtime::new(spec.quantum, queues))
+            }
             AirtimeRule::Fifo => {
                 // One queue is for stations of several rates; what it derives from a rate it
                 // derives from the first one's.
-                let rates = ports.iter().map(|(port, _)| port.station.mean_rate());
-                let rate = rates.clone().find(|rate| rate.as_bits() > 0);
+                let rate = sites.first().map(|(own, _)| own.mean_rate());
                 let rate = rate.unwrap_or_default();
                 let waiting = Waiting::new(&spec.station.queue, site, rate, 0);
-                let entities = ports.iter().map(|(_, site)| site.entity).collect();
-                Rule::Fifo(Box::new(Fifo::new(waiting, entities)))
+                let entities = stations.iter().map(|station| station.entity).collect();
+                Turns::Fifo(Box::new(Fifo::new(waiting, entities)))
             }
         };
-        let gate = |(port, site): &(&AccessPointSpec, &Site<'_>)| match spec.scheduler {
-            _ if port.is_wire() => Gate::Wire(ElementCounters::default()),
-            AirtimeRule::Fifo => Gate::Shared,
-            AirtimeRule::Airtime => {
-                let (queue, rate) = (&port.station.queue, port.station.mean_rate());
-                Gate::Own(Waiting::new(queue, site, rate, 0))
-            }
-        };
-        let stations = ports.iter();
-        let stations = stations.map(|(port, site)| Station::new(&port.station, site.entity));
         Self {
-            stations: stations.collect(),
-            gates: ports.iter().map(gate).collect(),
-            rule,
+            gates,
+            stations,
             is_node: true,
-            ..Self::bare(&spec.station, site)
+            ..Self::new(&spec.station, site, turns)
         }
     }
 
-    /// One without stations.
-    fn bare(spec: &WifiSpec, site: &Site<'_>) -> Self {
+    /// One that has no ports yet.
+    fn new(spec: &WifiSpec, site: &Site<'_>, turns: Turns) -> Self {
         let rng = Rng::for_name(site.seed, site.name);
         Self {
-            stations: Vec::new(),
             gates: Vec::new(),
-            rule: Rule::Airtime(Rounds::new(DEFAULT_QUANTUM, 0)),
+            stations: Vec::new(),
+            turns,
             bounds: spec.bounds,
             medium: Medium::new(rng, spec.stations, spec.theirs),
             phase: Phase::Idle,
@@ -146,65 +140,26 @@ impl WifiRadio {
         }
     }
 
-    /// Whether there is anything to send that can be sent now.
-    fn is_busy(&self, now: Instant) -> bool {
-        let waits = |(station, gate): (&Station, &Gate)| {
-            let waits = match gate {
-                Gate::Own(waiting) => waiting.queue.backlog().packets > 0,
-                Gate::Shared | Gate::Wire(_) => false,
-            };
-            (waits || station.is_ahead()) && station.mcs(now).is_some()
-        };
-        let any = self.stations.iter().zip(&self.gates).any(waits);
-        any || matches!(&self.rule, Rule::Fifo(fifo) if fifo.is_busy())
-    }
-
     /// Waits for the medium if there is anything to send.
     fn contend(&mut self, now: Instant, was_idle: bool) {
-        if self.is_busy(now) {
+        if self.turns.is_busy(now, &self.stations) {
             let until = now + self.medium.access(was_idle);
             self.phase = Phase::Contends { until };
-            return;
+        } else {
+            self.phase = Phase::Idle;
+            self.turns.rest();
         }
-        self.phase = Phase::Idle;
-        if let Rule::Airtime(rounds) = &mut self.rule {
-            rounds.settle();
-        }
-    }
-
-    /// The aggregate of whose turn it is, and that station.
-    fn next(&mut self, now: Instant, out: &mut Outlet<'_>) -> Option<(usize, Aggregate)> {
-        let (stations, bounds) = (&mut self.stations, self.bounds);
-        let rounds = match &mut self.rule {
-            Rule::Fifo(fifo) => return fifo.next(now, stations, bounds, out),
-            Rule::Airtime(rounds) => rounds,
-        };
-        // Also those whose queue had packets and gave none when it was their turn.
-        for (i, gate) in self.gates.iter().enumerate() {
-            if matches!(gate, Gate::Own(waiting) if waiting.queue.backlog().packets > 0) {
-                rounds.list(i);
-            }
-        }
-        let mut built = None;
-        let turn = rounds.next(|i| {
-            if let Gate::Own(waiting) = &mut self.gates[i] {
-                let pull = || waiting.pull(now, out).map(|(packet, _)| packet);
-                built = stations[i].aggregate(now, bounds, pull);
-            }
-            built.is_some()
-        });
-        let (station, aggregate) = turn.zip(built)?;
-        rounds.charge(station, aggregate.airtime);
-        Some((station, aggregate))
     }
 
     /// Sends an aggregate of what there is.
     fn send(&mut self, now: Instant, out: &mut Outlet<'_>) {
         self.retry = None;
-        let Some((station, aggregate)) = self.next(now, out) else {
+        let next = self.turns.next(now, &mut self.stations, self.bounds, out);
+        let Some((station, aggregate)) = next else {
             // A queue that shapes by itself says when; never now again.
             let soonest = now + Duration::from_nanos(1);
-            let next = self.queues().map(|w| w.queue.next_dequeue(now));
+            let queues = self.turns.queues().iter();
+            let next = queues.map(|waiting| waiting.queue.next_dequeue(now));
             self.retry = next.fold(None, earliest).map(|at| at.max(soonest));
             self.phase = Phase::Idle;
             return;
@@ -235,76 +190,51 @@ impl WifiRadio {
 
     /// An aggregate has come to its end.
     fn receive(&mut self, now: Instant, to: usize, frames: Vec<Frame>, out: &mut Outlet<'_>) {
-        let (gate, rule) = (&mut self.gates[to], &mut self.rule);
-        let pass = |packet, out: &mut Outlet<'_>| match (&mut *gate, &mut *rule) {
-            (Gate::Shared, Rule::Fifo(fifo)) => fifo.let_out(to, packet, out),
-            (Gate::Own(waiting), _) => {
-                waiting.let_out(packet, out);
-                if let Some((leaves_by, _)) = out.sent.last_mut() {
-                    *leaves_by = to as Port;
-                }
-            }
-            // Nothing is sent over the air for a wire.
-            _ => out.pool.give(packet),
-        };
-        let station = &mut self.stations[to];
+        let (station, turns) = (&mut self.stations[to], &mut self.turns);
+        let port = station.port;
+        let pass = |packet, out: &mut Outlet<'_>| turns.let_out(to, port, packet, out);
         let arrived = station.receive(now, frames, &mut self.medium.rng, out, pass);
         self.medium.ended(arrived);
     }
 
-    /// All queues.
-    fn queues(&self) -> impl Iterator<Item = &Waiting> {
-        let own = self.gates.iter().filter_map(|gate| match gate {
-            Gate::Own(waiting) => Some(waiting),
-            Gate::Shared | Gate::Wire(_) => None,
-        });
-        let shared = match &self.rule {
-            Rule::Fifo(fifo) => Some(&fifo.waiting),
-            Rule::Airtime(_) => None,
-        };
-        own.chain(shared)
+    /// What was counted at a port.
+    fn counters_of(&self, gate: &Gate) -> ElementCounters {
+        match gate {
+            Gate::Wire(passed) => *passed,
+            Gate::Station(i) => {
+                let counters = self.turns.counters(*i);
+                ElementCounters {
+                    dropped: counters.dropped + self.stations[*i].lost,
+                    ..counters
+                }
+            }
+        }
     }
 
-    /// What was counted at a port.
-    fn counters_of(&self, port: usize) -> ElementCounters {
-        let counters = match (&self.gates[port], &self.rule) {
-            (Gate::Wire(passed), _) => *passed,
-            (Gate::Own(waiting), _) => waiting.counters(),
-            (Gate::Shared, Rule::Fifo(fifo)) => fifo.counters(port),
-            (Gate::Shared, Rule::Airtime(_)) => ElementCounters::default(),
-        };
-        ElementCounters {
-            dropped: counters.dropped + self.stations[port].lost,
-            ..counters
-        }
+    /// The index of the gate of `port`: a link has one, for either direction.
+    fn gate_at(&self, port: Port) -> usize {
+        if self.is_node { usize::from(port) } else { 0 }
     }
 }
 
 impl Element for WifiRadio {
     fn push(&mut self, now: Instant, port: Port, packet: Box<Packet>, out: &mut Outlet<'_>) {
-        // A link has one station in either direction.
-        let at = if self.is_node { usize::from(port) } else { 0 };
-        match (&mut self.gates[at], &mut self.rule) {
-            (Gate::Wire(passed), _) => {
+        let at = self.gate_at(port);
+        match &mut self.gates[at] {
+            Gate::Wire(passed) => {
                 let bytes = u64::from(packet.len());
                 passed.packets_in += 1;
                 passed.bytes_in += bytes;
                 passed.packets_out += 1;
                 passed.bytes_out += bytes;
-                return out.send(port, packet);
+                out.send(port, packet);
             }
-            (Gate::Own(waiting), rule) => {
-                waiting.push(now, packet, out);
-                if let Rule::Airtime(rounds) = rule {
-                    rounds.list(at);
+            Gate::Station(station) => {
+                self.turns.push(now, *station, packet, out);
+                if matches!(self.phase, Phase::Idle) {
+                    self.contend(now, true);
                 }
             }
-            (Gate::Shared, Rule::Fifo(fifo)) => fifo.push(now, at, packet, out),
-            // The gates of turns by airtime are stations' own.
-            (Gate::Shared, Rule::Airtime(_)) => out.pool.give(packet),
-        }
-        if matches!(self.phase, Phase::Idle) {
-            self.contend(now, true);
         }
     }
 
@@ -315,18 +245,14 @@ impl Element for WifiRadio {
                 Some(*until)
             }
         };
-        let ticks = self.queues().map(|waiting| waiting.queue.next_tick());
+        let queues = self.turns.queues().iter();
+        let ticks = queues.map(|waiting| waiting.queue.next_tick());
         ticks.fold(phase, earliest)
     }
 
     fn wake(&mut self, now: Instant, out: &mut Outlet<'_>) {
-        for gate in &mut self.gates {
-            if let Gate::Own(waiting) = gate {
-                waiting.tick(now);
-            }
-        }
-        if let Rule::Fifo(fifo) = &mut self.rule {
-            fifo.waiting.tick(now);
+        for waiting in self.turns.queues_mut() {
+            waiting.tick(now);
         }
         match std::mem::replace(&mut self.phase, Phase::Idle) {
             Phase::Contends { until } if until <= now => self.send(now, out),
@@ -359,10 +285,10 @@ impl Element for WifiRadio {
         if words.peek().is_none() {
             return Err(words.ended("mcs N or queue …"));
         }
-        let at = if self.is_node {
-            usize::from(change.port)
-        } else {
-            0
+        let Gate::Station(at) = self.gates[self.gate_at(change.port)] else {
+            let found = "a change of a wire";
+            let allowed = "one of a station, whose link says its MCS";
+            return Err(WordError::new(0..change.words.len(), found, allowed));
         };
         let mut mcs = None;
         while let Some(word) = words.take() {
@@ -381,15 +307,7 @@ impl Element for WifiRadio {
                 _ => return Err(word.refused("mcs N or queue …")),
             }
         }
-        match (&mut self.gates[at], &mut self.rule) {
-            (Gate::Own(waiting), _) => waiting.change(now, queue)?,
-            (Gate::Shared, Rule::Fifo(fifo)) => fifo.waiting.change(now, queue)?,
-            _ => {
-                let found = "a change of a wire";
-                let allowed = "one of a station, whose link says its MCS";
-                return Err(WordError::new(0..change.words.len(), found, allowed));
-            }
-        }
+        self.turns.queue_of(at).change(now, queue)?;
         if let Some(mcs) = mcs {
             self.stations[at].set_mcs(mcs);
         }
@@ -397,25 +315,16 @@ impl Element for WifiRadio {
     }
 
     fn counters(&self) -> ElementCounters {
-        (0..self.gates.len())
-            .map(|port| self.counters_of(port))
-            .sum()
+        self.gates.iter().map(|gate| self.counters_of(gate)).sum()
     }
 
     fn port_counters(&self, port: Port) -> ElementCounters {
-        match self.is_node {
-            true => self.counters_of(usize::from(port)),
-            false => self.counters(),
-        }
+        self.counters_of(&self.gates[self.gate_at(port)])
     }
 
     fn sample(&self, now: Instant, events: &mut dyn EventSink) {
-        for (station, gate) in self.gates.iter().enumerate() {
-            match (gate, &self.rule) {
-                (Gate::Own(waiting), _) => waiting.sample(now, events),
-                (Gate::Shared, Rule::Fifo(fifo)) => fifo.sample(now, station, events),
-                _ => {}
-            }
+        for station in 0..self.stations.len() {
+            self.turns.sample(now, station, events);
         }
     }
 }

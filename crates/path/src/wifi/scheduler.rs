@@ -16,7 +16,7 @@ use narrows_units::{Duration, Value};
 /// Who sends next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AirtimeRule {
-    /// The packet that came first, whoever its station is: one queue for all.
+    /// Packets leave in the order of arrival: one queue for all stations.
     Fifo,
     /// Stations take turns by airtime, each with a queue of its own.
     Airtime,

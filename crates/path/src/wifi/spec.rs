@@ -91,12 +91,12 @@ impl WifiSpec {
         self.recording.mean_rate()
     }
 
-    /// Whether an MCS is said, or a file of them.
+    /// Whether it has an MCS, or a recording of them.
     pub(super) fn has_mcs(&self) -> bool {
         self.file.is_some() || !self.mcs.is_empty()
     }
 
-    /// Takes what `word` says, unless it is the queue; whether it is known.
+    /// Reads the value of `word`, of all but the queue; whether there is such a word.
     pub(super) fn take(
         &mut self,
         word: Word<'_>,
@@ -199,7 +199,7 @@ impl WifiSpec {
             .stated("theirs", self.theirs, DEFAULT_THEIRS);
     }
 
-    /// The link of limited rate that it is to those who do not know its kind.
+    /// Its rate and queue, as of any link of limited rate.
     pub(super) fn limited(&self, shared: bool) -> LimitedLink<'_> {
         LimitedLink {
             rate: LinkRate::Recorded(&self.recording),

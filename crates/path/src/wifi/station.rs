@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use narrows_core::{DropCause, EntityId, Outlet, Packet};
+use narrows_core::{DropCause, EntityId, Outlet, Packet, Port};
 use narrows_units::{Duration, Instant, Rng};
 
 use super::phy::{Phy, SIFS, WINDOW, block_ack, subframe};
@@ -45,6 +45,8 @@ pub(super) struct Aggregate {
 /// One station as its sender and its receiver know it.
 pub(super) struct Station {
     pub(super) entity: EntityId,
+    /// The port that leads to it.
+    pub(super) port: Port,
     mcs: Arc<Vec<(Instant, u8)>>,
     pub(super) phy: Phy,
     error: Percent,
@@ -63,9 +65,10 @@ pub(super) struct Station {
 }
 
 impl Station {
-    pub(super) fn new(spec: &WifiSpec, entity: EntityId) -> Self {
+    pub(super) fn new(spec: &WifiSpec, entity: EntityId, port: Port) -> Self {
         Self {
             entity,
+            port,
             mcs: Arc::clone(&spec.mcs),
             phy: spec.phy,
             error: spec.error,
@@ -183,5 +186,45 @@ impl Station {
             }
         }
         any
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use narrows_core::PacketPool;
+
+    use super::*;
+    use crate::ElementSpec;
+    use crate::testing::{Record, ms};
+
+    /// The originator's window is that of the block ack: 64 from the first that is not received
+    /// (IEEE Std 802.11-2020, 10.25.6).
+    #[test]
+    fn no_frame_is_sent_that_is_64_or_more_behind_the_first_that_did_not_arrive() {
+        let Ok(ElementSpec::Wifi(spec)) = ElementSpec::parse("wifi mcs 9") else {
+            panic!("words of a link")
+        };
+        let (mut pool, mut record, mut sent) = (PacketPool::new(), Record::default(), Vec::new());
+        let mut station = Station::new(&spec, EntityId(0), 0);
+        let mut waiting: Vec<_> = (0..200).map(|_| pool.take(ms(1), None)).collect();
+        let mut aggregate = |station: &mut Station| {
+            let built = station.aggregate(ms(1), spec.bounds, || waiting.pop());
+            built.expect("frames").frames
+        };
+        let mut frames = aggregate(&mut station);
+        assert_eq!(frames.len(), WINDOW as usize);
+        let first = frames.remove(0);
+        let mut out = Outlet {
+            pool: &mut pool,
+            events: &mut record,
+            sent: &mut sent,
+        };
+        let mut rng = Rng::for_name(1, "radio");
+        station.receive(ms(2), frames, &mut rng, &mut out, |_, _| {
+            panic!("what is behind the first waits for it")
+        });
+        station.ahead.push_front(first);
+        let again = aggregate(&mut station);
+        assert_eq!(again.iter().map(|f| f.number).collect::<Vec<_>>(), [0]);
     }
 }

@@ -55,8 +55,7 @@ fn segment(
         options: TcpOptions::default(),
     };
     let mut bytes = Vec::new();
-    header.write(&mut bytes, tcp.header_len() + payload);
-    tcp.write(&mut bytes, from.0, to.0, &vec![0; payload], 0);
+    tcp.write_packet(&mut bytes, &header, &vec![0; payload], 0);
     bytes
 }
 
@@ -453,7 +452,7 @@ fn techniques_are_compared_in_percent_under_the_names_of_both() {
         max: 20.0,
         short: 0.0,
     };
-    // Of the flow that began nowhere nothing is said.
+    // A flow whose beginning was not observed has no figures.
     let expected = ObservationSummary {
         observer: "probe".to_owned(),
         tap: "tap/mid".to_owned(),

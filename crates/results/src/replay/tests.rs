@@ -1,4 +1,4 @@
-//! Which events of packets are found, and what is said of each.
+//! Which packets a replay finds again, and what is recorded of each.
 
 use narrows_core::{Band, DropCause, FlowId, MarkCause, PacketId};
 use narrows_scenario::NameTable;

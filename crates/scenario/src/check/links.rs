@@ -255,14 +255,16 @@ impl<'a> Check<'a> {
                 .node
                 .as_ref()
                 .filter(|node| port.is_none() && node.kind() == kind_of(at));
-            let for_port = |refusal: Refusal| match twin {
+            let for_port = |refusal: Refusal| {
+                match twin {
                 Some(node) => refusal.with_help(format!(
-                    "what a link says of its port comes first, by the name of the node: \
-                     \"{}: {} …\"",
+                    "the words for a port of the node come first on the link, under the name of \
+                     the node: \"{}: {} …\"",
                     start.name,
                     node.kind()
                 )),
                 None => refusal,
+            }
             };
             let mut spec = spec(at, port).map_err(|e| {
                 for_port(Refusal::words(spot, key.as_str(), e.shifted(at.words_at)))

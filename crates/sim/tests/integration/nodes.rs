@@ -137,13 +137,17 @@ fn terminals(scheduler: &str) -> Vec<f64> {
         flow("walker"),
         flow("edge"),
     );
-    let outcome = run(&plan(&toml), 1, &mut Record::default());
+    sent(&toml, "/up/cell", 10.0)
+}
+
+/// The Mbit/s of IP that leave by each port of a node, of a run that lasts so long.
+fn sent(toml: &str, port: &str, seconds: f64) -> Vec<f64> {
+    let outcome = run(&plan(toml), 1, &mut Record::default());
     conserves(&outcome);
-    let name = |entity: EntityId| outcome.names[entity.0 as usize].clone();
     let ports = outcome.elements.iter();
-    let radio = ports.filter(|e| name(e.element).ends_with("/up/cell"));
-    radio
-        .map(|e| e.counters.bytes_out as f64 * 8.0 / 10.0 / 1e6)
+    ports
+        .filter(|e| outcome.names[e.element.0 as usize].ends_with(port))
+        .map(|e| e.counters.bytes_out as f64 * 8.0 / seconds / 1e6)
         .collect()
 }
 
@@ -185,14 +189,7 @@ fn stations(scheduler: &str, more: &str) -> String {
 
 /// The Mbit/s of IP that each station receives.
 fn arrive(toml: &str) -> Vec<f64> {
-    let outcome = run(&plan(toml), 1, &mut Record::default());
-    conserves(&outcome);
-    let name = |entity: EntityId| outcome.names[entity.0 as usize].clone();
-    let ports = outcome.elements.iter();
-    let radio = ports.filter(|e| name(e.element).ends_with("/up/ap"));
-    radio
-        .map(|e| e.counters.bytes_out as f64 * 8.0 / 4.0 / 1e6)
-        .collect()
+    sent(toml, "/up/ap", 4.0)
 }
 
 #[test]
@@ -241,7 +238,7 @@ fn what_is_no_access_point_or_no_port_of_one_is_refused_in_a_sentence() {
             "ap: wifi mcs 0 scheduler fifo",
             "all stations share",
         ),
-        ("ap: wifi mcs 0", "wifi mcs 0", "by the name of the node"),
+        ("ap: wifi mcs 0", "wifi mcs 0", "under the name of the node"),
         (
             "wifi ap width",
             "wifi ap mcs trace nosuch.csv width",

@@ -38,8 +38,7 @@ pub fn segment(forward: bool, seq: u32, ack: u32, flags: u16, payload: usize) ->
         options: TcpOptions::default(),
     };
     let mut bytes = Vec::new();
-    header.write(&mut bytes, tcp.header_len() + payload);
-    tcp.write(&mut bytes, from.0, to.0, &vec![0; payload], 0);
+    tcp.write_packet(&mut bytes, &header, &vec![0; payload], 0);
     bytes
 }
 

@@ -3,7 +3,7 @@
 use super::*;
 
 /// Asks for the machine alone, and has a name, names and a kernel of its own; delivers a kilobyte
-/// to the first flow at each of these times, whoever cancels it.
+/// to the first flow at each of these times, also after it was cancelled.
 struct Odd {
     alone: bool,
     kernel: Option<VirtualKernel>,

@@ -17,6 +17,17 @@ fn leaves(reducer: &mut Reducer, queue: EntityId, ms: u64, wire_bytes: u32) {
     reducer.record(at(ms), event);
 }
 
+/// Two packets of 1500 bytes wait.
+fn sampled(reducer: &mut Reducer, queue: EntityId, ms: u64, probability: f64) {
+    let event = Event::QueueSampled {
+        queue,
+        backlog_packets: 2,
+        backlog_bytes: 3_000,
+        probability,
+    };
+    reducer.record(at(ms), event);
+}
+
 /// At 10 Mbit/s a packet of 250 kB takes 200 ms and one of 125 kB 100 ms. One is under way as the
 /// window begins and has half of its bits left, and one as it ends, which has half of them left.
 #[test]
@@ -42,13 +53,7 @@ fn a_link_is_used_by_the_bits_that_it_carries_in_the_window() {
         reducer.record(at(ms), event);
     }
     for (ms, probability) in [(3_600, 0.9), (3_700, 0.8)] {
-        let event = Event::QueueSampled {
-            queue,
-            backlog_packets: 2,
-            backlog_bytes: 3_000,
-            probability,
-        };
-        reducer.record(at(ms), event);
+        sampled(&mut reducer, queue, ms, probability);
     }
     // An engine may report of what the plan does not name.
     let other = EntityId(names.as_slice().len() as u32 + 5);
@@ -102,13 +107,7 @@ fn a_probability_is_the_mean_of_the_samples_in_the_window() {
         (2_600, 0.75),
         (3_500, 0.9),
     ] {
-        let event = Event::QueueSampled {
-            queue,
-            backlog_packets: 2,
-            backlog_bytes: 3_000,
-            probability,
-        };
-        reducer.record(at(ms), event);
+        sampled(&mut reducer, queue, ms, probability);
     }
     let summary = reducer.finish(&plan, "sim", 1, at(4_000)).summary;
     assert_eq!(summary.queues[0].probability, Some(0.375));

@@ -1,4 +1,4 @@
-//! What else may stand in a store, what may be missing in it, and what is said of its cells.
+//! Foreign files in a store, missing ones, and what `survey` reports of its cells.
 
 use super::*;
 use crate::store::survey::Found;
