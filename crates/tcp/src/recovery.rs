@@ -75,18 +75,17 @@ impl Connection {
                     self.enter_recovery(ece);
                 }
             }
-            CaState::Loss => {
-                self.process_loss(duplicates, ack);
-                if self.cong.state != CaState::Loss {
-                    self.totals.end_timeouts(self.now);
+            state => {
+                if state == CaState::Loss {
+                    self.process_loss(duplicates, ack);
+                    if self.cong.state != CaState::Loss {
+                        self.totals.end_timeouts(self.now);
+                    }
+                    self.identify_losses(ack);
+                    if self.cong.state != CaState::Open && !ack.has(seen::LOST_RETRANS) {
+                        return;
+                    }
                 }
-                self.identify_losses(ack);
-                if self.cong.state != CaState::Open && !ack.has(seen::LOST_RETRANS) {
-                    return;
-                }
-                self.try_recover(ece, ack);
-            }
-            _ => {
                 if !self.agreed.sack {
                     if ack.has(seen::UNA_ADVANCED) {
                         self.board.sacked_out = 0;
@@ -392,7 +391,10 @@ impl Connection {
         false
     }
 
-    /// A hole was filled by a late original, not by our retransmission.
+    /// A hole was filled by a late original, not by our retransmission. Returns whether
+    /// that ends the processing of this ACK, because other retransmissions are under way:
+    /// what is lost nevertheless starts another recovery at once
+    /// (`tcp_try_undo_partial`, since v5.11).
     fn try_undo_partial(&mut self, prior_una: u64) -> bool {
         if self.cong.undo_marker.is_none() || !self.packet_was_delayed() {
             return false;
@@ -406,7 +408,7 @@ impl Connection {
         }
         self.undo_reduction(true);
         self.try_keep_open();
-        true
+        false
     }
 
     /// After a timeout, `by_frto` if F-RTO has found it spurious.

@@ -16,9 +16,10 @@ use crate::recorded::packets::{self, Packet};
 use narrows_bpf::Hook;
 use narrows_tcp::testkit::{Mutant, Timer};
 
-const KEPT: [&str; 8] = [
+const KEPT: [&str; 9] = [
     "reno",
     "reno-without-sack",
+    "reno-without-sack-stall",
     "cubic-losses",
     "cubic-tail",
     "cubic-classic-ecn",
