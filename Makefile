@@ -18,7 +18,7 @@ setup: ## Install what is missing: a C compiler, Rust 1.85, clang and libelf (ap
 	@scripts/setup
 
 demo: ## Run 16 cells of the l4s-tests campaign; table and report, about a minute
-	@[ -e target/release/narrows ] || echo "The first build takes about seven minutes on two processors; cargo shows how far it is." >&2
+	@[ -e target/release/narrows ] || echo "The first build takes four to five minutes on two processors; cargo shows how far it is." >&2
 	@scripts/setup
 	@$(CARGO) build --release --locked --package narrows-cli $(FEATURES)
 	@target/release/narrows campaign l4s-tests/s1 --only '50Mbit/{20-20,160-10}/{dualpi2,fq_codel}/*' $(if $(OUT),--out $(OUT))
@@ -41,7 +41,7 @@ wheel: ## Build the wheel for Python 3.10 and newer into target/wheels, with the
 
 deb: ## Build a package for Debian, into target/dist; it runs on this release and newer ones
 	@scripts/setup
-	@$(CARGO) build --release --locked --package narrows-cli $(FEATURES)
+	@$(CARGO) build --profile shipped --locked --package narrows-cli $(FEATURES)
 	@$(RUST) scripts/deb
 
 dist: ## Build what a release consists of, into target/dist: package, static program, image, SBOM, checksums
@@ -50,29 +50,29 @@ dist: ## Build what a release consists of, into target/dist: package, static pro
 
 bench: ## Narrows beside ns-3, tshark and tcptrace, how its cost grows, how exact the live path is, what queues, marking, boxes, DA-LBE and the proxy cost
 	@scripts/setup --bench
-	@$(CARGO) build --release --locked --package narrows-cli $(FEATURES)
-	@$(CARGO) build --release --locked --package narrows-sim --example cost
-	@$(CARGO) build --release --locked --package narrows-observe --example many_flows
-	@$(CARGO) build --release --locked --package narrows-capture --example flood
+	@$(CARGO) build --profile shipped --locked --package narrows-cli $(FEATURES)
+	@$(CARGO) build --profile shipped --locked --package narrows-sim --example cost
+	@$(CARGO) build --profile shipped --locked --package narrows-observe --example many_flows
+	@$(CARGO) build --profile shipped --locked --package narrows-capture --example flood
 	@bench/run
 	@bench/flows
-	@$(CARGO) build --release --locked --package narrows-live --example accuracy
+	@$(CARGO) build --profile shipped --locked --package narrows-live --example accuracy
 	@bench/live
-	@bench/inline target/release/narrows
+	@bench/inline target/shipped/narrows
 	@bench/up
 	@bench/kernel
 	@bench/observe
-	@$(CARGO) build --release --locked --package narrows-bpf --example mark_cost $(FEATURES)
+	@$(CARGO) build --profile shipped --locked --package narrows-bpf --example mark_cost $(FEATURES)
 	@bench/marking
-	@$(CARGO) build --release --locked --package narrows-bpf --example box_cost $(FEATURES)
-	@$(CARGO) build --release --locked --package narrows-mmb --example memory
+	@$(CARGO) build --profile shipped --locked --package narrows-bpf --example box_cost $(FEATURES)
+	@$(CARGO) build --profile shipped --locked --package narrows-mmb --example memory
 	@bench/mmb
-	@$(CARGO) bench --locked --package narrows-mmb
-	@$(CARGO) bench --locked --package narrows-aqm
-	@$(CARGO) build --release --locked --package narrows-cc --example ack_cost
-	@$(CARGO) build --release --locked --package narrows-bpf --example control_cost $(FEATURES)
+	@$(CARGO) bench --profile shipped --locked --package narrows-mmb
+	@$(CARGO) bench --profile shipped --locked --package narrows-aqm
+	@$(CARGO) build --profile shipped --locked --package narrows-cc --example ack_cost
+	@$(CARGO) build --profile shipped --locked --package narrows-bpf --example control_cost $(FEATURES)
 	@bench/controls
-	@$(CARGO) build --release --locked --package narrows-services --example tunnels
+	@$(CARGO) build --profile shipped --locked --package narrows-services --example tunnels
 	@bench/pep
 
 kernel: ## Build a kernel that runs in virtual time, from Debian's sources; about ten minutes
