@@ -107,9 +107,12 @@ impl Bench {
         let spec = ElementSpec::parse(words).unwrap_or_else(|e| panic!("{words}: {e}"));
         let specs: Vec<_> = ports
             .iter()
-            .map(|own| {
-                let own = format!("{} {own}", spec.kind());
-                spec.overlaid(&own).unwrap_or_else(|e| panic!("{own}: {e}"))
+            .map(|own| match *own {
+                "" => spec.clone(),
+                own => {
+                    let own = format!("{} {own}", spec.kind());
+                    spec.overlaid(&own).unwrap_or_else(|e| panic!("{own}: {e}"))
+                }
             })
             .collect();
         Self::of_ports(&spec, &specs)

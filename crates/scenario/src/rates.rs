@@ -15,12 +15,14 @@ impl Plan {
         changes.sort_by_key(|change| change.at);
         let mut spec = element.spec.clone();
         for change in changes {
-            let Ok(changed) = spec.overlaid(&change.words) else {
+            // What is said of the queue, some words of it alone perhaps, changes no rate.
+            let words = change.words.split_whitespace();
+            let words: Vec<&str> = words.take_while(|word| *word != "queue").collect();
+            let Ok(changed) = spec.overlaid(&words.join(" ")) else {
                 continue;
             };
             spec = changed;
             let rates = spec.rates()?;
-            // A change of its queue alone changes no rate.
             if rates == present {
                 continue;
             }
@@ -79,13 +81,18 @@ mod tests {
             [(0, wifi(5)), (1, wifi(0)), (2, wifi(3))]
         );
         assert!(wifi(0) < wifi(3) && wifi(3) < wifi(5));
+        let with_queue = ["wifi mcs 0 queue limit 50", "wifi queue limit 40"];
+        assert_eq!(
+            steps("wifi mcs 5", &with_queue),
+            [(0, wifi(5)), (1, wifi(0))]
+        );
     }
 
     #[test]
     fn changes_of_the_queue_alone_leave_the_rate() {
         let changes = [
             "rate 10Mbit queue fq_codel target 2ms",
-            "rate 5Mbit",
+            "rate 5Mbit queue limit 100",
             // As at the beginning, which is a change again.
             "rate 10Mbit",
         ];

@@ -267,6 +267,8 @@ refused! {
     a_node_in_a_link: check(&broken("netem delay 10ms", SWITCH));
     a_port_that_is_something_else: check(&port("\"server: netem delay 1ms\""));
     a_port_by_another_name_than_its_node: check(&node("cell blocks 6").replacen("down = [\"netem delay 10ms\"", "down = [\"cell: cell cqi 7\"", 1));
+    a_port_in_the_wrong_direction: check(&node("wifi ap").replacen("up   = [", "up   = [\"server: wifi mcs 7\", ", 1));
+    a_station_without_an_mcs: check(&node("wifi ap").replacen("down = [\"netem delay 10ms\"", "down = [\"server: wifi streams 2\"", 1));
     a_port_with_a_buffer_of_its_own: check(&port("\"server: switch buffer 2mb\""));
     a_port_in_the_second_place: check(&port("\"tap mid\", \"server: netem delay 1ms\""));
     host_without_link: check(&format!("{GOOD}\n[[host]]\nname = \"serve\"\n"));

@@ -79,7 +79,7 @@ impl AccessPointSpec {
             }
             let after = self.shared(word.text);
             if let Some(held) = before.filter(|held| after.as_ref() != Some(held)) {
-                return Err(value.refused(format!("{held}, which all stations share")));
+                return Err(value.refused(format!("{held}, as `is` says for all stations")));
             }
             match word.text {
                 "queue" => break,
@@ -141,6 +141,9 @@ impl Kind for AccessPointSpec {
             ElementSpec::AccessPoint(old) => {
                 let mut spec = old.clone();
                 spec.apply(words, true)?;
+                if spec.is_wire() {
+                    return Err(words.ended("mcs MCS, without which the port is a wire"));
+                }
                 Ok(spec)
             }
             _ => Self::parse(words),

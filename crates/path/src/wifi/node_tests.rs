@@ -318,12 +318,18 @@ fn a_change_of_an_mcs_changes_the_rate_of_that_station_alone() {
     // 65 and 6.5 Mbit/s; short aggregates cost the slow one more.
     assert!(after[1] < 0.13 * before[1] as f64, "{before:?} {after:?}");
     bench.change_of(ms(2_000), 0, "wifi ap mcs 1 queue limit 3");
-    bench.change_of(ms(2_000), 0, "mcs 2");
+    bench.change_of(ms(2_000), 0, "wifi mcs 2");
     let change = |words: &str| Change {
         words: words.to_owned(),
         port: 1,
     };
-    for wrong in ["mcs 9", "mcs 99", "wifi ap", "width 40", "queue nosuch"] {
+    for wrong in [
+        "wifi mcs 9",
+        "wifi mcs 99",
+        "wifi ap",
+        "wifi width 40",
+        "wifi queue nosuch",
+    ] {
         let refused = bench.element.change(ms(2_000), &change(wrong));
         assert!(refused.is_err(), "{wrong}");
     }
@@ -341,7 +347,7 @@ fn a_port_without_an_mcs_is_a_wire() {
         bench.run_until(Instant::MAX);
         assert!(bench.left[100].1 < ms(2));
         bench.check_conservation();
-        let words = "mcs 7".to_owned();
+        let words = "wifi mcs 7".to_owned();
         let refused = bench.element.change(ms(9), &Change { words, port: 0 });
         let refused = refused.unwrap_err().to_string();
         assert!(refused.contains("a change of a wire"), "{refused}");
@@ -484,7 +490,7 @@ fn lines_are_written_as_they_are_read_and_mistakes_are_named() {
         let error = ElementSpec::parse(words).unwrap_err();
         assert_eq!(&words[error.span.clone()], at, "{words}: {error}");
     }
-    let ap = ElementSpec::parse("wifi ap scheduler fifo").unwrap();
+    let ap = ElementSpec::parse("wifi ap mcs 7 scheduler fifo").unwrap();
     for (same, another) in [
         ("scheduler fifo", "scheduler airtime"),
         ("quantum 300us", "quantum 1ms"),
@@ -498,9 +504,16 @@ fn lines_are_written_as_they_are_read_and_mistakes_are_named() {
         let over = ap.overlaid(&format!("wifi {same}")).unwrap();
         assert_eq!(over, ap, "{same}");
         let error = ap.overlaid(&format!("wifi {another}")).unwrap_err();
-        assert!(error.to_string().contains("all stations share"), "{error}");
+        assert!(
+            error.to_string().contains("as `is` says for all stations"),
+            "{error}"
+        );
     }
     let ap = ElementSpec::parse("wifi ap width 20 queue codel").unwrap();
+    for no_mcs in ["wifi", "wifi streams 2"] {
+        let error = ap.overlaid(no_mcs).unwrap_err();
+        assert_eq!(error.span.start, no_mcs.len(), "{error}");
+    }
     let station = "wifi mcs 7 streams 2 error 1% queue fq_codel";
     let station = ap.overlaid(station).unwrap();
     assert!(

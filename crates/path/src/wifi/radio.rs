@@ -10,7 +10,7 @@ use super::fifo::Fifo;
 use super::medium::Medium;
 use super::node::AccessPointSpec;
 use super::scheduler::{AirtimeRule, DEFAULT_QUANTUM};
-use super::spec::WifiSpec;
+use super::spec::{CHANNELS_MCS, WifiSpec};
 use super::station::{Bounds, Frame, Station};
 use super::turns::{ByAirtime, Turns};
 use crate::site::{PortSite, Site};
@@ -278,7 +278,13 @@ impl Element for WifiRadio {
     /// `mcs N` and `queue …`, either or both, of one station.
     fn change(&mut self, now: Instant, change: &Change) -> Result<(), WordError> {
         let mut words = Words::new(&change.words);
-        if words.take_if("wifi") && self.is_node {
+        let allowed = "wifi mcs N or wifi queue …";
+        match words.take() {
+            Some(word) if word.text == "wifi" => {}
+            Some(word) => return Err(word.refused(allowed)),
+            None => return Err(words.ended(allowed)),
+        }
+        if self.is_node {
             words.take_if("ap");
         }
         let mut queue = None;
@@ -297,10 +303,13 @@ impl Element for WifiRadio {
                     let phy = self.stations[at].phy;
                     let fits =
                         |mcs: &u32| u8::try_from(*mcs).is_ok_and(|mcs| phy.bits(mcs).is_some());
-                    mcs = Some(words.checked_value("an MCS of the channel", fits)? as u8);
+                    mcs = Some(words.value_where(CHANNELS_MCS, fits)? as u8);
                 }
                 "queue" => {
                     let rest = words.rest();
+                    if rest.text.is_empty() {
+                        return Err(words.ended("what the queue is to have, such as limit 100"));
+                    }
                     queue = Some((rest.text, rest.start));
                     break;
                 }

@@ -30,6 +30,8 @@ const HEADER: &str = "time_s,mcs";
 const MOST_STATIONS: u32 = 100;
 
 pub(super) const ALLOWED_MCS: &str = "0 to 9, or trace FILE.csv";
+pub(super) const CHANNELS_MCS: &str = "one that 802.11ac has, 0 to 9: not 9 at 20 MHz with 1, 2 or 4 streams, \
+                                       6 at 80 MHz and 9 at 160 MHz with 3";
 const ALLOWED_WIDTH: &str = "20, 40, 80 or 160";
 const ALLOWED_STREAMS: &str = "1 to 4";
 const ALLOWED_FRAMES: &str = "1 to 64";
@@ -153,9 +155,7 @@ impl WifiSpec {
             if self.phy.bits(*mcs).is_none() {
                 let span = mcs_at.map_or(0..0, |word| word.span());
                 let found = format!("MCS {mcs} at {} MHz", self.phy.width);
-                let allowed = "one that 802.11ac has: not 9 at 20 MHz with 1, 2 or 4 streams, \
-                               6 at 80 MHz and 9 at 160 MHz with 3";
-                return Err(WordError::new(span, found, allowed));
+                return Err(WordError::new(span, found, CHANNELS_MCS));
             }
         }
         self.settle();

@@ -218,8 +218,19 @@ fn words_print_back_and_wrong_ones_are_refused() {
         assert_eq!(&words[error.span.clone()], at, "{words}: {error}");
     }
     let spec = ElementSpec::parse("wifi mcs 9").unwrap();
-    assert!(spec.check_change("mcs 10").is_err());
-    assert!(spec.check_change("mcs 4 queue limit 5").is_ok());
+    assert!(spec.check_change("wifi mcs 4 queue limit 5").is_ok());
+    for (words, at) in [
+        ("", ""),
+        ("wifi", ""),
+        ("mcs 4", "mcs"),
+        ("wifi mcs 10", "10"),
+        ("wifi mcs trace a.csv", "trace"),
+        ("wifi mcs 4 queue", ""),
+        ("wifi width 40", "width"),
+    ] {
+        let error = spec.check_change(words).unwrap_err();
+        assert_eq!(&words[error.span.clone()], at, "{words}: {error}");
+    }
     let kept = spec.overlaid("wifi width 40").unwrap().to_string();
     assert!(kept.starts_with("wifi mcs 9 width 40"), "{kept}");
     let queue = ElementSpec::parse("rate 1Mbit queue codel").unwrap();

@@ -142,7 +142,8 @@ pub(super) fn judge(found: &mut Findings, plan: &Plan, routes: &Routes, summary:
         let mine = |r: &Rated<'_>| flow.signals_at(&r.element.name);
         for other in pick(rated, &is_meant, false) {
             let more = |m: &&Rated<'_>| outdoes(&mine(other), &mine(m), alike);
-            if share(other) > least && meant.iter().all(more) {
+            // Of a radio others have a part that is not known: it may be the slower one.
+            if !is_shared(other) && share(other) > least && meant.iter().all(more) {
                 let (there, here) = (mine(other), mine(first));
                 let of_first = || Wrong {
                     first: format!(
@@ -209,7 +210,7 @@ fn is_shared(rated: &Rated<'_>) -> bool {
 /// others took is not known.
 fn is_idle(queue: &QueueSummary, shared: bool) -> bool {
     let Some(sojourn) = &queue.sojourn_ms else {
-        return true;
+        return !shared;
     };
     let (Some(rate), Some(utilisation)) = (queue.rate_mbit, queue.utilisation) else {
         return false;

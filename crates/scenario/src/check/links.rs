@@ -88,11 +88,14 @@ impl<'a> Check<'a> {
             let mut down = self.chain(link, &name, tunnels(false), &nodes[1], index, shelf)?;
             self.boxes_agree(link, &name, &up, &down)?;
             self.boxes_stand_in_line(link, &name, &up, &down)?;
-            for (key, given, elements, node) in [
-                ("up", &link.up, &mut up, &nodes[0]),
-                ("down", &link.down, &mut down, &nodes[1]),
+            let [near, far] = &nodes;
+            for (key, given, elements, node, other) in [
+                ("up", &link.up, &mut up, near, ("down", far)),
+                ("down", &link.down, &mut down, far, ("up", near)),
             ] {
-                self.with_port(given, &format!("link/{name}/{key}"), elements, node)?;
+                let path = format!("link/{name}/{key}");
+                self.no_port_of_the_other_end(given, &path, elements, node, other)?;
+                self.with_port(given, &path, elements, node)?;
             }
             self.plan.links.push(LinkPlan {
                 name,
@@ -255,8 +258,7 @@ impl<'a> Check<'a> {
                 .node
                 .as_ref()
                 .filter(|node| port.is_none() && node.kind() == kind_of(at));
-            let for_port = |refusal: Refusal| {
-                match twin {
+            let for_port = |refusal: Refusal| match twin {
                 Some(node) => refusal.with_help(format!(
                     "the words for a port of the node come first on the link, under the name of \
                      the node: \"{}: {} …\"",
@@ -264,7 +266,6 @@ impl<'a> Check<'a> {
                     node.kind()
                 )),
                 None => refusal,
-            }
             };
             let mut spec = spec(at, port).map_err(|e| {
                 for_port(Refusal::words(spot, key.as_str(), e.shifted(at.words_at)))
@@ -352,39 +353,6 @@ impl<'a> Check<'a> {
             Some((place, wrong)) => Err(wrong.at(places.spot(&given[place]), &path)),
             None => Ok(elements),
         }
-    }
-
-    /// Puts the port of `node`, if it is one, in front of the elements of a direction that
-    /// begins there and does not say otherwise.
-    fn with_port(
-        &self,
-        given: &[At<Element>],
-        path: &str,
-        elements: &mut Vec<NamedElement>,
-        node: &HostPlan,
-    ) -> Result<(), Refusal> {
-        let Some(spec) = &node.node else {
-            return Ok(());
-        };
-        let said = elements.first().is_some_and(|e| e.spec.facts().node);
-        let others = elements.iter().skip(usize::from(said));
-        if let Some(i) = others.clone().position(|e| e.short_name() == node.name) {
-            let found = format!("the name `{}`, which the port of the router has", node.name);
-            let allowed = "a name of its own, or the first place, where it is said what the port \
-                           has of its own";
-            return Err(Refusal::at(
-                self.places.spot(&given[i + usize::from(said)]),
-                path,
-                found,
-                allowed,
-            ));
-        }
-        if !said {
-            let name = format!("{path}/{}", node.name);
-            let spec = spec.clone();
-            elements.insert(0, NamedElement { name, spec });
-        }
-        Ok(())
     }
 
     /// Refuses two-way boxes that have one name and different words, and those that

@@ -9,6 +9,7 @@ mod marks;
 mod mixes;
 pub(crate) mod model;
 mod observers;
+mod ports;
 mod proxies;
 #[cfg(test)]
 mod tests;

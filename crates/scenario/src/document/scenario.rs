@@ -526,7 +526,8 @@ impl Grammar for SizeInBytes {
 }
 
 impl Grammar for Node {
-    const ALLOWED: &'static str = "a node in words, such as \"switch buffer 1mb rate 1Gbit\"";
+    const ALLOWED: &'static str =
+        "`switch …`, `cell …` or `wifi ap …`, such as \"switch buffer 1mb rate 1Gbit\"";
 
     fn read(line: &str) -> Result<Self, WordError> {
         let first = line.len() - line.trim_start().len();

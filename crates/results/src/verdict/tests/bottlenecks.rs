@@ -275,20 +275,35 @@ fn of_a_shared_link_a_share_and_time_to_spare_are_not_known() {
                 [[link]]\nname = \"t\"\nends = [\"cell\", \"ue\"]\nup = [\"cell: cell cqi 15\"]\n\
                 down = [\"netem delay 3ms\"]\n\
                 [[flow]]\nname = \"f\"\nfrom = \"server\"\nto = \"ue\"\ncc = \"cubic\"\n";
-    let found = |p99, bytes| {
+    let found = |p99: Option<f64>, bytes| {
         let verdict = judged(plan_of(text), |_, summary| {
             summary.flows[0].bytes = bytes;
             assert_eq!(summary.queues.len(), 1);
             let queue = &mut summary.queues[0];
             queue.utilisation = Some(0.01);
-            queue.sojourn_ms.as_mut().unwrap().p99 = p99;
+            match (p99, &mut queue.sojourn_ms) {
+                (Some(p99), Some(sojourn)) => sojourn.p99 = p99,
+                (_, sojourn) => *sojourn = None,
+            }
         });
         let checks = verdict.findings.iter().map(|f| f.check.clone());
         checks.collect::<Vec<_>>()
     };
-    assert_eq!(found(8.0, 1), [""; 0]);
-    assert_eq!(found(0.48, 1), [""; 0]);
-    assert_eq!(found(0.47, 1), ["idle-bottleneck"]);
+    assert_eq!(found(Some(8.0), 1), [""; 0]);
+    assert_eq!(found(Some(0.48), 1), [""; 0]);
+    assert_eq!(found(Some(0.47), 1), ["idle-bottleneck"]);
+    assert_eq!(found(None, 1), [""; 0], "others may have had all of it");
+}
+
+#[test]
+fn a_shared_radio_may_be_slower_than_a_wire_before_it() {
+    for (radio, is_wrong) in [("wifi mcs 9", true), ("wifi mcs 9 stations 4", false)] {
+        let verdict = judged(plan_of(&with_first(radio)), |_, summary| {
+            summary.flows[1].signals = vec![signals(FIRST, 0, 9)];
+        });
+        let found = line(&verdict, "wrong-bottleneck").is_some();
+        assert_eq!(found, is_wrong, "{radio}");
+    }
 }
 
 #[test]
