@@ -6,8 +6,8 @@ use crate::plan::{HostPlan, NamedElement};
 use crate::refusal::Refusal;
 
 impl Check<'_> {
-    /// Refuses elements called as the node at which the other direction begins: they would be
-    /// what they say beside its port, which would say nothing.
+    /// Refuses elements that have the name of the node at which the other direction begins: each
+    /// would be an element like any other, and the port would keep the words of its node.
     pub(super) fn no_port_of_the_other_end(
         &self,
         given: &[At<Element>],

@@ -236,7 +236,7 @@ fn what_is_no_access_point_or_no_port_of_one_is_refused_in_a_sentence() {
         (
             "ap: wifi mcs 0",
             "ap: wifi mcs 0 scheduler fifo",
-            "all stations share",
+            "as `is` says for all stations",
         ),
         ("ap: wifi mcs 0", "wifi mcs 0", "under the name of the node"),
         (
