@@ -15,7 +15,7 @@ impl Plan {
         changes.sort_by_key(|change| change.at);
         let mut spec = element.spec.clone();
         for change in changes {
-            // What is said of the queue, some words of it alone perhaps, changes no rate.
+            // The queue's parameters, which a change need not give in full, change no rate.
             let words = change.words.split_whitespace();
             let words: Vec<&str> = words.take_while(|word| *word != "queue").collect();
             let Ok(changed) = spec.overlaid(&words.join(" ")) else {

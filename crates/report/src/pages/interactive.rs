@@ -114,6 +114,7 @@ fn sweep(shape: Shape, curve: &Curve, place: usize) -> Value {
             .collect()
     };
     let colour = colour(place);
+    let (thickness, width) = if curve.published { (1, 4) } else { (3, 0) };
     let mut trace = json!({
         "type": "scatter",
         "name": escaped(&curve.name),
@@ -128,14 +129,10 @@ fn sweep(shape: Shape, curve: &Curve, place: usize) -> Value {
             "array": far(|span, at| span.1 - at),
             "arrayminus": far(|span, at| at - span.0),
             "color": colour,
+            "thickness": thickness,
+            "width": width,
         },
     });
-    let (thickness, width) = match curve.published {
-        true => (1.0, 4),
-        false => (3.0, 0),
-    };
-    trace["error_y"]["thickness"] = thickness.into();
-    trace["error_y"]["width"] = width.into();
     if curve.published {
         trace["mode"] = "markers".into();
         trace["showlegend"] = false.into();

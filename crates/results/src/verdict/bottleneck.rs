@@ -142,7 +142,7 @@ pub(super) fn judge(found: &mut Findings, plan: &Plan, routes: &Routes, summary:
         let mine = |r: &Rated<'_>| flow.signals_at(&r.element.name);
         for other in pick(rated, &is_meant, false) {
             let more = |m: &&Rated<'_>| outdoes(&mine(other), &mine(m), alike);
-            // Of a radio others have a part that is not known: it may be the slower one.
+            // Others use a part of a shared radio that is not known: it may be the slower one.
             if !is_shared(other) && share(other) > least && meant.iter().all(more) {
                 let (there, here) = (mine(other), mine(first));
                 let of_first = || Wrong {

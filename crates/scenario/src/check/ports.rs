@@ -49,8 +49,7 @@ impl Check<'_> {
         let others = elements.iter().skip(usize::from(said));
         if let Some(i) = others.clone().position(|e| e.short_name() == node.name) {
             let found = format!("the name `{}`, which the port of the router has", node.name);
-            let allowed = "a name of its own, or the first place, where it is said what the port \
-                           has of its own";
+            let allowed = "another name, or the first place, for the words of the port";
             return Err(Refusal::at(
                 self.places.spot(&given[i + usize::from(said)]),
                 path,
