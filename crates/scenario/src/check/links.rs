@@ -94,7 +94,7 @@ impl<'a> Check<'a> {
                 ("down", &link.down, &mut down, far, ("up", near)),
             ] {
                 let path = format!("link/{name}/{key}");
-                self.no_port_of_the_other_end(given, &path, elements, node, other)?;
+                self.no_port_of_the_other_end(given, &path, elements, other)?;
                 self.with_port(given, &path, elements, node)?;
             }
             self.plan.links.push(LinkPlan {

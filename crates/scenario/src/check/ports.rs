@@ -13,14 +13,13 @@ impl Check<'_> {
         given: &[At<Element>],
         path: &str,
         elements: &[NamedElement],
-        node: &HostPlan,
         (other_key, other): (&str, &HostPlan),
     ) -> Result<(), Refusal> {
         let named = elements.iter().zip(given);
         let mut named = named.filter(|(e, _)| e.spec.facts().tap.is_none());
         let found = named.find(|(e, _)| e.short_name() == other.name);
         match found {
-            Some((_, at)) if other.node.is_some() && other.name != node.name => {
+            Some((_, at)) if other.node.is_some() => {
                 let found = format!(
                     "the name `{}`, which the node at the other end has",
                     other.name

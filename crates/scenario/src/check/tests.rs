@@ -153,6 +153,13 @@ fn words_that_are_set_for_a_port_lie_over_its_node() {
 }
 
 #[test]
+fn an_element_may_have_the_name_of_a_host_that_is_no_node() {
+    let up = "ends = [\"a\", \"b\"]\nup = [\"b: rate 2Gbit\"]";
+    let plan = plan(&BASE.replace("ends = [\"a\", \"b\"]", up));
+    assert_eq!(plan.links[0].up[0].name, "link/l/up/b");
+}
+
+#[test]
 fn what_has_the_name_of_a_port_is_refused_where_it_stands() {
     for (down, words) in [
         ("\"netem delay 1ms\", \"tap b\"", "\"tap b\""),
