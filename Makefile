@@ -80,6 +80,7 @@ kernel: ## Build a kernel that runs in virtual time, from Debian's sources; abou
 	@$(CARGO) build --release --locked --package narrows-cli $(FEATURES)
 	@target/release/narrows kernel build
 
+kernel-test: export RUSTC_WORKSPACE_WRAPPER = $(CURDIR)/scripts/test-rustc
 kernel-test: ## Build a kernel unless an equal one is there, boot it with every control, and run all tests that need one
 	@scripts/setup --kernel
 	@$(CARGO) test --workspace --locked $(FEATURES) --test integration --no-run

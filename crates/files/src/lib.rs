@@ -25,8 +25,12 @@ mod caller;
 #[cfg(not(target_os = "linux"))]
 #[path = "nobody.rs"]
 mod caller;
+mod error;
+mod whole;
 
 pub use caller::{Caller, behind_sudo};
+pub use error::FileError;
+pub use whole::{Whole, write_whole};
 
 /// The home of the user for whom the program works: of the user behind sudo, or else `HOME`;
 /// `None` where that is not an absolute path.

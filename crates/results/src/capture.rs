@@ -6,13 +6,13 @@ use std::io;
 use std::path::Path;
 
 use narrows_core::{EntityId, Event, EventSink, Packet};
+use narrows_files::Whole;
 use narrows_scenario::{CapturePoint, Plan};
 use narrows_units::Instant;
 use narrows_wire::capture::{Direction, Interface, PcapngWriter, ToWrite};
 use narrows_wire::link::LinkType;
 
 use crate::Error;
-use crate::folder::Whole;
 
 /// Folder of captures below a results folder.
 pub(crate) const CAPTURES: &str = "captures";

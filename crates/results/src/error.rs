@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use narrows_engine::EngineError;
+use narrows_files::FileError;
+use narrows_reduce::observers::NoTap;
 
 /// A run, a campaign or a results folder that could not be had.
 #[derive(Debug, thiserror::Error)]
@@ -63,6 +65,22 @@ impl From<EngineError> for Error {
             EngineError::Refused(why) => Self::Refused(why),
             EngineError::NoPermission(why) => Self::NoPermission(why),
             other => Self::Engine(other.to_string()),
+        }
+    }
+}
+
+impl From<FileError> for Error {
+    fn from(error: FileError) -> Self {
+        let FileError { verb, path, source } = error;
+        Self::Io { verb, path, source }
+    }
+}
+
+impl From<NoTap> for Error {
+    fn from(error: NoTap) -> Self {
+        Self::Output {
+            what: format!("the observer `{}`", error.observer),
+            why: format!("the run has no {}", error.tap),
         }
     }
 }

@@ -9,10 +9,9 @@ use std::time::Instant as WallInstant;
 
 use narrows_core::{Event, EventSink};
 use narrows_engine::{Amended, Ended, Engine, EngineError, RunHandle, VirtualKernel};
+use narrows_reduce::{Cut, EntityValues};
 use narrows_scenario::Plan;
 use narrows_units::{Duration, Instant};
-
-use crate::reduce::{Cut, EntityValues};
 
 /// Least wall time between two samples: 20 a second.
 const SAMPLE_EVERY: std::time::Duration = std::time::Duration::from_millis(50);

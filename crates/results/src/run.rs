@@ -2,14 +2,13 @@
 
 use narrows_core::{Event, EventSink};
 use narrows_engine::{Ended, Engine, RunHandle};
+use narrows_reduce::{Observers, Reduced, Reducer, Setup};
 use narrows_scenario::Plan;
 use narrows_units::{Duration, Instant};
 
 use crate::Error;
 use crate::capture::Captures;
 use crate::folder::{Folder, Origin, Output, RunRecord, RunResult};
-use crate::observers::Observers;
-use crate::reduce::{Reduced, Reducer, Setup};
 use crate::series::{self, Series};
 use crate::verdict;
 use crate::watch::{Progress, Watch};

@@ -10,7 +10,8 @@ use std::sync::{Mutex, PoisonError};
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use narrows::results::folder::{digest_of_bytes, write_whole};
+use narrows::files::write_whole;
+use narrows::results::folder::digest_of_bytes;
 use narrows::scenario::catalog::{self, CatalogEntry};
 use narrows::scenario::{FileKind, Loaded};
 use schemars::JsonSchema;
@@ -204,7 +205,7 @@ impl Documents {
     /// Writes a file of the folder; a refusal names it by its path below the folder.
     fn write(&self, full: &Path, content: &[u8]) -> Answer<()> {
         write_whole(full, content).map_err(|error| {
-            let mut error = ApiError::from(error);
+            let mut error = ApiError::from(narrows::Error::from(error));
             let above = format!("{}/", self.root.display());
             error.body.message = error.body.message.replace(&above, "");
             error

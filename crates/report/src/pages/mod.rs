@@ -30,10 +30,11 @@ mod topology;
 
 use std::path::{Path, PathBuf};
 
+use narrows_files::write_whole;
 use narrows_results::Error;
 use narrows_results::collection::CollectionFolder;
 use narrows_results::folder::{
-    CampaignFolder, ComparisonFolder, Results, RunRecord, RunResult, open, open_run, write_whole,
+    CampaignFolder, ComparisonFolder, Results, RunRecord, RunResult, open, open_run,
 };
 
 pub use page::Library;

@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use narrows_files::write_whole;
 use narrows_results::Error;
-use narrows_results::folder::{Results, write_whole};
+use narrows_results::folder::Results;
 
 use super::chart::Chart;
 use super::svg::{self, Frame};

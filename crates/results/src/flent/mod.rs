@@ -35,12 +35,13 @@ use std::path::{Path, PathBuf};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use narrows_files::write_whole;
 use narrows_scenario::FlentTest;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::Error;
-use crate::folder::{Results, RunResult, open_run, write_whole};
+use crate::folder::{Results, RunResult, open_run};
 
 use columns::Kind::{Counter, Gauge};
 use columns::{Column, Grid, Key, Rows};

@@ -4,7 +4,6 @@ pub(crate) mod digest;
 mod patience;
 mod read;
 mod time;
-mod whole;
 mod write;
 
 use std::path::PathBuf;
@@ -23,7 +22,6 @@ use narrows_engine::{Engine, Rig, VirtualKernel};
 pub use digest::{of_all as digest_of, of_bytes as digest_of_bytes};
 pub use read::{open, open_run};
 pub use time::rfc3339;
-pub use whole::{Whole, write_whole};
 pub use write::Folder;
 pub use write::file_name;
 

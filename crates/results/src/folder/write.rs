@@ -6,16 +6,16 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use std::{fs, io};
 
+use narrows_files::Whole;
+use narrows_reduce::observers::{SAMPLES, SECONDS, TOTALS};
 use serde::Serialize;
 
 use super::patience::{Patience, Until};
-use super::whole::Whole;
 use super::{FileRecord, Output, RunRecord, RunResult, digest, time};
 use crate::Error;
 use crate::capture::CAPTURES;
 use crate::flent;
 use crate::metric;
-use crate::observers::{SAMPLES, SECONDS, TOTALS};
 use crate::verdict::Verdict;
 
 /// How long results are still written after an interrupt.
@@ -118,9 +118,10 @@ impl Folder {
 
     fn keep(&self, file: Whole) -> Result<(), Error> {
         match self.lasting {
-            true => file.keep_lasting(),
-            false => file.keep(),
+            true => file.keep_lasting()?,
+            false => file.keep()?,
         }
+        Ok(())
     }
 
     /// Writes `name` as it comes, as [`write_file`](Self::write_file) does: whole or not at

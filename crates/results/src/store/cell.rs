@@ -6,11 +6,12 @@ use std::io::{self, Read, Write};
 use std::path::{Component, Path};
 use std::time::SystemTime;
 
+use narrows_files::Whole;
 use serde::{Deserialize, Serialize};
 
 use super::{Key, Taken};
 use crate::Error;
-use crate::folder::{FileRecord, Folder, RunRecord, RunResult, Whole, digest};
+use crate::folder::{FileRecord, Folder, RunRecord, RunResult, digest};
 use crate::series::Series;
 use crate::summary::RunSummary;
 

@@ -46,7 +46,8 @@ fn a_crate_uses_only_crates_of_lower_floors() {
 /// is read without a simulator, libbpf or netlink.
 #[test]
 fn what_reads_results_links_no_engine() {
-    const READERS: [&str; 4] = [
+    const READERS: [&str; 5] = [
+        "narrows-reduce",
         "narrows-results",
         "narrows-campaign",
         "narrows-report",

@@ -13,20 +13,19 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use narrows_core::FlowSample;
+use narrows_files::{FileError, Whole};
 use narrows_observe::{Measured, Quantity, Technique};
 use narrows_scenario::Plan;
 use narrows_units::Instant;
 
 use super::window::Span;
 use super::{Entry, Watching};
-use crate::Error;
-use crate::folder::Whole;
 use crate::summary::FlowSummary;
 
 /// The file with a row for each second.
-pub(crate) const SECONDS: &str = "seconds.csv";
+pub const SECONDS: &str = "seconds.csv";
 /// The file with a row for the whole run.
-pub(crate) const TOTALS: &str = "totals.csv";
+pub const TOTALS: &str = "totals.csv";
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// Intervals in which growth is seen, ns: at 5 ms some twenty round trips.
@@ -194,11 +193,11 @@ pub(super) fn write(
     all: &[Watching],
     srtt: &SmoothedRtt,
     flows: &[FlowSummary],
-) -> Result<(), Error> {
+) -> Result<(), FileError> {
     let mut seconds = Whole::begin(&dir.join(SECONDS))?;
     let mut totals = Whole::begin(&dir.join(TOTALS))?;
     tables(&mut seconds, &mut totals, plan, all, (srtt, flows))
-        .map_err(Error::io("write", &dir.join(SECONDS)))?;
+        .map_err(FileError::at("write", &dir.join(SECONDS)))?;
     seconds.keep()?;
     totals.keep()
 }

@@ -28,8 +28,8 @@ use flate2::write::GzEncoder;
 use narrows_scenario::Plan;
 use narrows_units::Duration;
 
+use crate::Reduced;
 use crate::decimal::{shortest, spell};
-use crate::reduce::Reduced;
 
 /// The series of one run.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -96,8 +96,7 @@ pub fn interval_of_at_most(plan: &Plan, intervals: u64) -> Duration {
 
 /// The interval of a run's series: the sampling interval; of a run so long, or of so many
 /// flows, that its series would be more than 8 million numbers, a multiple of it, so that
-/// memory and files are bounded. [`verdict::note_interval`](crate::verdict::note_interval)
-/// says so.
+/// memory and files are bounded. The verdict notes it.
 pub fn interval(plan: &Plan) -> Duration {
     // Columns of an entity, and a few that a control declares itself.
     let flows = plan.flows.len() as u64 * 16;

@@ -534,6 +534,6 @@ fn is_zero(count: &usize) -> bool {
 
 /// `value` to six decimals: of milliseconds a nanosecond, of Mbit/s a bit per
 /// second. More is noise of the division, and makes files long.
-pub(crate) fn millionths(value: f64) -> f64 {
+pub fn millionths(value: f64) -> f64 {
     (value * 1e6).round() / 1e6
 }

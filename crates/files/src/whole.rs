@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use crate::Error;
+use crate::FileError;
 
 /// What stands behind a file's name while it is written.
 const PART: &str = ".part";
@@ -25,11 +25,11 @@ impl Whole {
     ///
     /// # Errors
     /// When the part cannot be made.
-    pub fn begin(path: &Path) -> Result<Self, Error> {
+    pub fn begin(path: &Path) -> Result<Self, FileError> {
         let mut part = path.as_os_str().to_owned();
         part.push(PART);
         let part = PathBuf::from(part);
-        let file = narrows_files::create(&part).map_err(Error::io("create", path))?;
+        let file = crate::create(&part).map_err(FileError::at("create", path))?;
         Ok(Self {
             path: path.to_owned(),
             part,
@@ -41,7 +41,7 @@ impl Whole {
     ///
     /// # Errors
     /// When what is still buffered cannot be written, or the file cannot be renamed.
-    pub fn keep(self) -> Result<(), Error> {
+    pub fn keep(self) -> Result<(), FileError> {
         self.end(false)
     }
 
@@ -49,11 +49,11 @@ impl Whole {
     ///
     /// # Errors
     /// As [`keep`](Self::keep), and when the disk cannot be waited for.
-    pub fn keep_lasting(self) -> Result<(), Error> {
+    pub fn keep_lasting(self) -> Result<(), FileError> {
         self.end(true)
     }
 
-    fn end(mut self, lasting: bool) -> Result<(), Error> {
+    fn end(mut self, lasting: bool) -> Result<(), FileError> {
         let mut end = || {
             let out = self.out()?;
             out.flush()?;
@@ -62,7 +62,7 @@ impl Whole {
             }
             fs::rename(&self.part, &self.path)
         };
-        end().map_err(Error::io("write", &self.path.clone()))?;
+        end().map_err(FileError::at("write", &self.path))?;
         self.out = None;
         Ok(())
     }
@@ -98,9 +98,10 @@ impl Drop for Whole {
 ///
 /// # Errors
 /// When it cannot be written.
-pub fn write_whole(path: &Path, content: &[u8]) -> Result<(), Error> {
+pub fn write_whole(path: &Path, content: &[u8]) -> Result<(), FileError> {
     let mut file = Whole::begin(path)?;
-    file.write_all(content).map_err(Error::io("write", path))?;
+    file.write_all(content)
+        .map_err(FileError::at("write", path))?;
     file.keep()
 }
 

@@ -6,12 +6,11 @@ use std::path::Path;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use narrows_files::{FileError, Whole};
 use narrows_observe::{Estimate, Measured, Sample, Unit};
 
 use super::packets::PacketTable;
 use super::{Entry, Watching};
-use crate::Error;
-use crate::folder::Whole;
 
 /// The columns: those of `narrows observe --format csv`, then how long the ends
 /// held the answer, and whose sample it is.
@@ -21,9 +20,9 @@ const HEADER: &str = "t_s,tap,flow,technique,quantity,value,unit,low,high,n,reje
 /// As for series: rows are many and alike, higher levels gain little.
 const GZIP_LEVEL: u32 = 4;
 
-pub(super) fn write(path: &Path, ledger: &PacketTable, all: &[Watching]) -> Result<(), Error> {
+pub(super) fn write(path: &Path, ledger: &PacketTable, all: &[Watching]) -> Result<(), FileError> {
     let mut file = Whole::begin(path)?;
-    rows(&mut file, ledger, all).map_err(Error::io("write", path))?;
+    rows(&mut file, ledger, all).map_err(FileError::at("write", path))?;
     file.keep()
 }
 

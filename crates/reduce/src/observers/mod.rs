@@ -18,23 +18,33 @@ mod window;
 use std::path::Path;
 
 use narrows_core::{EntityId, Event, EventSink, FlowId};
+use narrows_files::FileError;
 use narrows_observe::{Observer, ObserverConfig, ObserverMode, Pinned};
 use narrows_scenario::{ObserverPlan, Plan};
 use narrows_units::Instant;
 
-use crate::Error;
 use crate::summary::{FlowSummary, ObservationSummary};
 use found::{Entry, Found, Seen};
 use packets::{PacketTable, Passed};
 use seconds::{Carried, SmoothedRtt};
-pub(crate) use seconds::{SECONDS, TOTALS};
+pub use seconds::{SECONDS, TOTALS};
 use window::Span;
 
 /// The file of all samples in a results folder.
-pub(crate) const SAMPLES: &str = "samples.csv.gz";
+pub const SAMPLES: &str = "samples.csv.gz";
+
+/// An observer of a plan whose tap is no entity of the run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the run has no {tap}, where the observer `{observer}` is to be")]
+pub struct NoTap {
+    /// The observer's name.
+    pub observer: String,
+    /// Where it is to be.
+    pub tap: String,
+}
 
 /// All observers of a run.
-pub(crate) struct Observers {
+pub struct Observers {
     ledger: PacketTable,
     srtt: SmoothedRtt,
     all: Vec<Watching>,
@@ -73,13 +83,13 @@ fn config(plan: &ObserverPlan) -> ObserverConfig {
 
 impl Observers {
     /// The observers of `plan`; `names` are the run's entities.
-    pub(crate) fn new(plan: &Plan, names: &[String]) -> Result<Self, Error> {
+    pub fn new(plan: &Plan, names: &[String]) -> Result<Self, NoTap> {
         let mut all = Vec::new();
         for observer in &plan.observers {
             let at = names.iter().position(|n| *n == observer.tap);
-            let at = at.ok_or_else(|| Error::Output {
-                what: format!("the observer `{}`", observer.name),
-                why: format!("the run has no {}", observer.tap),
+            let at = at.ok_or_else(|| NoTap {
+                observer: observer.name.clone(),
+                tap: observer.tap.clone(),
             })?;
             all.push(Watching {
                 name: observer.name.clone(),
@@ -119,18 +129,18 @@ impl Observers {
     /// Ends all observers: sums for the summary, and if `keep` is a results
     /// folder, all samples and the tables of seconds in it. `flows` are the
     /// flows' own figures.
-    pub(crate) fn finish(
+    pub fn finish(
         mut self,
         plan: &Plan,
         flows: &[FlowSummary],
         keep: Option<&Path>,
-    ) -> Result<Vec<ObservationSummary>, Error> {
+    ) -> Result<Vec<ObservationSummary>, FileError> {
         for watching in &mut self.all {
             watching.observer.finish(&mut watching.found);
             watching.found.settle();
         }
         if let Some(dir) = keep {
-            narrows_files::create_dir_all(dir).map_err(Error::io("create", dir))?;
+            narrows_files::create_dir_all(dir).map_err(FileError::at("create", dir))?;
             rows::write(&dir.join(SAMPLES), &self.ledger, &self.all)?;
             seconds::write(dir, plan, &self.all, &self.srtt, flows)?;
         }

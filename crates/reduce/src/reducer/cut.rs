@@ -86,7 +86,7 @@ impl Cut {
 
     /// Forgets what packets did over the present stretch, of which not all was recorded: rates and
     /// delays are those from `now` on. Counts stay.
-    pub(crate) fn restart(&mut self, now: Instant) {
+    pub fn restart(&mut self, now: Instant) {
         self.last = now;
         for flow in &mut self.reducer.flows {
             flow.restart();
