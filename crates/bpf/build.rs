@@ -4,7 +4,7 @@
 //! packets and one for what signals cost at the least. Without clang the crate is built all the
 //! same, and says at run time what it lacks.
 
-use narrows_cbuild::{bpf_objects, clang};
+use narrows_cbuild::{bpf_objects, clang, version};
 use std::env;
 use std::path::{Path, PathBuf};
 
@@ -40,5 +40,8 @@ fn main() {
         objects += &format!("({name:?}, include_bytes!({object:?})),\n");
     }
     std::fs::write(out.join("controls.rs"), objects + "]\n").expect("OUT_DIR can be written");
+    if let Some(version) = version(&clang) {
+        println!("cargo::rustc-env=NARROWS_BPF_COMPILER={version}");
+    }
     println!("cargo::rustc-cfg=bpf_objects");
 }

@@ -26,6 +26,12 @@ pub fn clangs() -> Vec<String> {
     installed_names().filter(|clang| has_bpf(clang)).collect()
 }
 
+/// What `clang` says of its version, in a line; `None` where it does not run.
+pub fn version(clang: &str) -> Option<String> {
+    let output = run(clang, &["--version"])?;
+    said(&output).lines().next().map(str::to_owned)
+}
+
 fn installed_names() -> impl Iterator<Item = String> {
     let versions = VERSIONS.rev().map(|v| format!("clang-{v}"));
     std::iter::once("clang".to_owned()).chain(versions)

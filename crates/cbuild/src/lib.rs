@@ -17,7 +17,7 @@ mod bpf;
 mod controls;
 mod sanitized;
 
-pub use bpf::{bpf_assembly, bpf_objects, clang, clangs};
+pub use bpf::{bpf_assembly, bpf_objects, clang, clangs, version};
 pub use controls::{ControlSource, controls, write_list, write_models};
 pub use sanitized::{build_check, run_check};
 

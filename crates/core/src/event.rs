@@ -300,3 +300,14 @@ pub struct NullSink;
 impl EventSink for NullSink {
     fn record(&mut self, _: Instant, _: Event<'_>) {}
 }
+
+/// Hands events to one sink after the other.
+pub struct Sinks<'a>(pub Vec<&'a mut dyn EventSink>);
+
+impl EventSink for Sinks<'_> {
+    fn record(&mut self, now: Instant, event: Event<'_>) {
+        for sink in &mut self.0 {
+            sink.record(now, event);
+        }
+    }
+}

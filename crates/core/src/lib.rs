@@ -43,8 +43,8 @@ pub use element::{Change, DOWN, Element, ElementCounters, Outlet, Port, UP};
 pub use endpoint::{Endpoint, EndpointEvent, Limited};
 pub use event::{
     Decoder, DropCause, EVENTS, Encoder, EntityId, Event, EventField, EventKind, EventSink, FlowId,
-    FlowSample, Malformed, MarkCause, NullSink, RecoveryEvent, Reduce, Source, TelemetryField,
-    Value,
+    FlowSample, Malformed, MarkCause, NullSink, RecoveryEvent, Reduce, Sinks, Source,
+    TelemetryField, Value,
 };
 pub use hook::{HookVerdict, HostHook, Role, SocketFacts};
 pub use packet::{Packet, PacketId, PacketPool};

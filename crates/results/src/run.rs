@@ -1,6 +1,6 @@
 //! One run: plan in, result out.
 
-use narrows_core::{Event, EventSink};
+use narrows_core::{EventSink, Sinks};
 use narrows_engine::{Ended, Engine, RunHandle};
 use narrows_reduce::{Observers, Reduced, Reducer, Setup};
 use narrows_scenario::Plan;
@@ -54,17 +54,6 @@ pub struct Reduction {
     pub reduced: Reduced,
     /// Whether it can be trusted.
     pub verdict: verdict::Verdict,
-}
-
-/// Hands events to one sink after the other.
-struct Each<'a>(Vec<&'a mut dyn EventSink>);
-
-impl EventSink for Each<'_> {
-    fn record(&mut self, now: Instant, event: Event<'_>) {
-        for sink in &mut self.0 {
-            sink.record(now, event);
-        }
-    }
 }
 
 /// The machine, while an engine that changes it runs, even if that panics.
@@ -163,7 +152,7 @@ pub fn reduce_run(
         engine.run(plan, seed, &mut reducer, &handle)
     } else {
         sinks.push(&mut reducer);
-        engine.run(plan, seed, &mut Each(sinks), &handle)
+        engine.run(plan, seed, &mut Sinks(sinks), &handle)
     };
     drop(taken);
     if let Some(captures) = captures {

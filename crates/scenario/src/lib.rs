@@ -69,7 +69,7 @@ pub use draft::Draft;
 pub use edit::{Action, Direction, Edit, EditError, edited};
 pub use flent::{FLENT_TESTS, FlentFlow, FlentProbe, FlentTest};
 pub use glob::Glob;
-pub use load::{Beside, FileKind, Loaded, load};
+pub use load::{Beside, FileKind, Heading, Loaded, load};
 pub use lone_link::lone_link;
 pub use named_files::NamedFiles;
 pub use names::{NameTable, is_name};

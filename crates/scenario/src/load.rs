@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-use crate::campaign::{Campaign, Shelf};
+use crate::campaign::{Campaign, Shelf, count_cells};
 use crate::catalog::{self, CatalogEntry};
 use crate::collection::Collection;
 use crate::draft::Draft;
@@ -43,6 +43,19 @@ pub enum FileKind {
     Campaign,
     /// Campaigns that are run together.
     Collection,
+}
+
+/// What a file says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Heading {
+    /// What it describes.
+    pub kind: FileKind,
+    /// What it is about, in a line.
+    pub title: Option<String>,
+    /// Where it is published.
+    pub source: Option<String>,
+    /// Cells of a campaign, campaigns of a collection; 1 of a scenario.
+    pub parts: usize,
 }
 
 /// Opens `name`: a file if there is one, else an entry of the catalogue.
@@ -195,6 +208,26 @@ impl Loaded {
             return Err(refusal.with_help(help));
         }
         Campaign::read(&self.name, &self.bytes, self, sets)
+    }
+
+    /// What a list says of it. Neither its scenario nor its cells are checked.
+    ///
+    /// # Errors
+    /// If it is no TOML, of no kind, or a campaign whose cells cannot be named.
+    pub fn heading(&self) -> Result<Heading, Refusal> {
+        let root = tree::read(&self.name, &self.bytes)?;
+        let kind = self.kind_of(&root)?;
+        let text = |key| root.at(key).and_then(Node::as_text).map(str::to_owned);
+        Ok(Heading {
+            kind,
+            title: text("title"),
+            source: text("source"),
+            parts: match kind {
+                FileKind::Scenario => 1,
+                FileKind::Campaign => count_cells(&root, self)?,
+                FileKind::Collection => self.collection()?.campaigns.len(),
+            },
+        })
     }
 
     /// What a check of it goes through: the tables and elements of its scenario, and how many

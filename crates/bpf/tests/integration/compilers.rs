@@ -6,7 +6,6 @@ use std::fs::{self, File};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use narrows_bpf::testkit::{BoxRuns, SignalRuns, Tap, signal_cost, with_objects_in};
 use narrows_bpf::{
@@ -56,15 +55,16 @@ impl Drop for Group {
 /// verifier.
 const SHIPPED: &str = include_str!("../../../cc/kernel/controls.list");
 
-/// Loads `controls` and everything else; what was refused, by name.
-fn refusals(controls: &[String]) -> Vec<(String, BpfError)> {
+/// Loads everything; what was refused, by name.
+fn refusals() -> Vec<(String, BpfError)> {
     let mut refused = Vec::new();
     let mut keep = |name: &str, result: Result<(), BpfError>| {
         if let Err(error) = result {
             refused.push((name.to_owned(), error));
         }
     };
-    for name in controls {
+    let controls = SHIPPED.lines().filter(|line| !line.starts_with('#'));
+    for name in controls.filter(|line| !line.is_empty()) {
         let spec = ControlSpec::parse(name).expect("the list has names of controls");
         let loaded = ControlLoader::load(&spec, &unique("nwt"), EcnFlags::None, Trace::Full);
         keep(name, loaded.map(drop));
@@ -122,28 +122,32 @@ fn each_object_is_loaded_as_every_clang_builds_it() {
         return skipped(TEST, &format!("no network namespace: {e}"));
     }
     let crate_at = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut versions = BTreeSet::new();
+    // The objects of this build are those of one compiler.
+    let own =
+        option_env!("NARROWS_BPF_COMPILER").expect("the build says what compiled its objects");
+    judge(own, refusals());
+    // One compiler may have two names.
+    let mut versions = BTreeSet::from([own.to_owned()]);
     for clang in narrows_cbuild::clangs() {
-        // One compiler may have two names.
-        let version = Command::new(&clang).arg("--version").output();
-        if !versions.insert(version.expect("it is installed").stdout) {
+        if !versions.insert(narrows_cbuild::version(&clang).expect("it is installed")) {
             continue;
         }
         let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(unique("objects"));
         fs::create_dir_all(&out).expect("a folder");
         let big_endian = cfg!(target_endian = "big");
-        let controls =
-            narrows_cbuild::bpf_objects(&clang, big_endian, crate_at, &out, true, &HOOKS);
-        let shipped = |name: &String| SHIPPED.lines().any(|line| line == name);
-        let controls: Vec<String> = controls.into_iter().filter(shipped).collect();
-        let refused = with_objects_in(&out, || refusals(&controls));
+        narrows_cbuild::bpf_objects(&clang, big_endian, crate_at, &out, false, &HOOKS);
+        let refused = with_objects_in(&out, refusals);
         fs::remove_dir_all(&out).expect("it can be removed");
-        // What this kernel lacks is the same for every compiler.
-        for (name, error) in refused {
-            match error {
-                BpfError::Kernel { .. } => skipped(&format!("{TEST}: {name}"), &error),
-                _ => panic!("{name} as {clang} builds it: {error}"),
-            }
+        judge(&clang, refused);
+    }
+}
+
+/// What this kernel lacks is the same for every compiler; anything else fails.
+fn judge(clang: &str, refused: Vec<(String, BpfError)>) {
+    for (name, error) in refused {
+        match error {
+            BpfError::Kernel { .. } => skipped(&format!("{TEST}: {name}"), &error),
+            _ => panic!("{name} as {clang} builds it: {error}"),
         }
     }
 }

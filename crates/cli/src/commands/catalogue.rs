@@ -33,37 +33,19 @@ pub fn list(args: &List) -> Outcome {
     let prefix = args.what.as_deref().unwrap_or_default();
     let mut lines = Vec::new();
     for entry in catalog::entries().filter(|e| e.name.starts_with(prefix)) {
-        let loaded = Loaded::from(entry);
-        lines.push(match loaded.kind()? {
-            FileKind::Campaign => {
-                let campaign = loaded.campaign(&[])?;
-                let title = campaign.title.unwrap_or_default();
-                Line {
-                    name: entry.name,
-                    kind: "campaign",
-                    title: format!("{title} ({} cells)", campaign.cells.len()),
-                    source: campaign.source.unwrap_or_default(),
-                }
-            }
-            FileKind::Collection => {
-                let collection = loaded.collection()?;
-                let title = collection.title.unwrap_or_default();
-                Line {
-                    name: entry.name,
-                    kind: "collection",
-                    title: format!("{title} ({} campaigns)", collection.campaigns.len()),
-                    source: collection.source.unwrap_or_default(),
-                }
-            }
-            FileKind::Scenario => {
-                let plan = loaded.draft()?.check()?;
-                Line {
-                    name: entry.name,
-                    kind: "scenario",
-                    title: plan.title.unwrap_or_default(),
-                    source: plan.source.unwrap_or_default(),
-                }
-            }
+        let heading = Loaded::from(entry).heading()?;
+        let title = heading.title.unwrap_or_default();
+        let parts = heading.parts;
+        let (kind, title) = match heading.kind {
+            FileKind::Campaign => ("campaign", format!("{title} ({parts} cells)")),
+            FileKind::Collection => ("collection", format!("{title} ({parts} campaigns)")),
+            FileKind::Scenario => ("scenario", title),
+        };
+        lines.push(Line {
+            name: entry.name,
+            kind,
+            title,
+            source: heading.source.unwrap_or_default(),
         });
     }
     if lines.is_empty() {

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
-use narrows_core::Packet;
+use narrows_core::{Event, Packet};
 use narrows_engine::Rig;
 use narrows_scenario::NameTable;
 use narrows_wire::capture::CaptureReader;

@@ -24,6 +24,7 @@ pub use figure::Figure;
 pub use formula::{Formula, Metric};
 pub use key_finding::{KeyFinding, Sentence};
 pub use pair::{Pair, PairedCells};
+pub(crate) use read::count_cells;
 pub use shape::{Condition, Held, Measured, Seen, Shape};
 
 /// A campaign, checked: every cell is a plan that can run.

@@ -48,6 +48,27 @@ pub(super) fn campaign(
     reader.campaign(sets)
 }
 
+/// How many cells the campaign in `root` has. None is checked.
+pub(crate) fn count_cells(root: &Node, shelf: &dyn Shelf) -> Result<usize, Refusal> {
+    let (given, places) = crate::document::read::<document::Campaign>(root)?;
+    let reader = Reader {
+        root,
+        given: &given,
+        places: &places,
+        shelf,
+    };
+    let axes = matrix::axes(&given, &places)?;
+    Ok(reader.named(&axes)?.len())
+}
+
+/// A cell that has its name, and nothing else yet.
+struct Named {
+    name: String,
+    /// The index of its value on each axis.
+    at: Vec<usize>,
+    words: Words,
+}
+
 impl Reader<'_> {
     fn campaign(&self, sets: &[String]) -> Result<Campaign, Refusal> {
         let (given, places) = (self.given, self.places);
@@ -219,13 +240,8 @@ impl Reader<'_> {
         }
     }
 
-    fn cells(
-        &self,
-        axes: &[AxisValues],
-        base: Draft,
-        sets: &[String],
-        metrics: &[Metric],
-    ) -> Result<Vec<Cell>, Refusal> {
+    /// The cells of the matrix that no pattern excludes.
+    fn named(&self, axes: &[AxisValues]) -> Result<Vec<Named>, Refusal> {
         let (given, places) = (self.given, self.places);
         let allowed = "the name of a cell, such as \"{rate}/{qdisc}\"";
         let name = places.required(given, "cell", &given.cell, allowed)?;
@@ -237,11 +253,6 @@ impl Reader<'_> {
             .iter()
             .map(pattern)
             .collect::<Result<_, _>>()?;
-        let published = given.published.as_ref();
-        let published = published
-            .map(|table| Published::read(table, places, self.shelf, metrics))
-            .transpose()?;
-        let mut used = vec![false; published.as_ref().map_or(0, Published::rows)];
         let mut names = BTreeSet::new();
         let mut cells = Vec::new();
         for at in matrix::combinations(axes) {
@@ -259,6 +270,45 @@ impl Reader<'_> {
             if exclude.iter().any(|g| g.matches(&called)) {
                 continue;
             }
+            cells.push(Named {
+                name: called,
+                at,
+                words,
+            });
+        }
+        if cells.is_empty() {
+            let found = "patterns that leave no cell of the matrix";
+            let spot = given
+                .exclude
+                .first()
+                .map_or(places.spot(given), |at| places.spot(at));
+            return Err(Refusal::at(spot, "exclude", found, "at least one cell"));
+        }
+        Ok(cells)
+    }
+
+    /// The same, each checked.
+    fn cells(
+        &self,
+        axes: &[AxisValues],
+        base: Draft,
+        sets: &[String],
+        metrics: &[Metric],
+    ) -> Result<Vec<Cell>, Refusal> {
+        let (given, places) = (self.given, self.places);
+        let named = self.named(axes)?;
+        let published = given.published.as_ref();
+        let published = published
+            .map(|table| Published::read(table, places, self.shelf, metrics))
+            .transpose()?;
+        let mut used = vec![false; published.as_ref().map_or(0, Published::rows)];
+        let mut cells = Vec::new();
+        for Named {
+            name: called,
+            at,
+            words,
+        } in named
+        {
             let mut draft = base.clone();
             self.set(&mut draft, &words, &called)?;
             for set in sets {
@@ -292,15 +342,7 @@ impl Reader<'_> {
                 published: figures,
             });
         }
-        if cells.is_empty() {
-            let found = "patterns that leave no cell of the matrix";
-            let spot = given
-                .exclude
-                .first()
-                .map_or(places.spot(given), |at| places.spot(at));
-            return Err(Refusal::at(spot, "exclude", found, "at least one cell"));
-        }
-        if let Some(table) = published.filter(|_| exclude.is_empty()) {
+        if let Some(table) = published.filter(|_| given.exclude.is_empty()) {
             table.all_used(&used)?;
         }
         Ok(cells)

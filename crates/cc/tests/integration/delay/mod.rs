@@ -1,0 +1,4 @@
+//! Controls that go by the delay.
+
+mod ledbat;
+mod vegas;

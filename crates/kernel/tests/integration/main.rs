@@ -1,0 +1,4 @@
+//! Kernels, from their settings.
+
+mod build;
+mod changes;

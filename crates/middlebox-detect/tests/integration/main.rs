@@ -1,0 +1,5 @@
+//! Detection on simulated paths.
+
+mod boxes;
+mod clean_paths;
+mod simulated;

@@ -1,0 +1,4 @@
+//! Connections of QUIC in virtual time.
+
+mod model;
+mod pair;
