@@ -4,7 +4,8 @@
 //! file as that user: with the thread's user for files, setfsuid(2), so that the kernel itself
 //! sets the owner, follows links and checks rights as for that user. Only where that user may
 //! not write, root makes it, and gives away what was not there before. What existed keeps its
-//! owner. Otherwise they are the functions of [`std::fs`] of the same names. [`open_regular`] reads.
+//! owner. Otherwise they are the functions of [`std::fs`] of the same names. [`open_regular`] reads; a
+//! [`Whole`] has its name only when all of it is written.
 //!
 //! ```
 //! let folder = std::env::temp_dir().join(format!("narrows-files-{}", std::process::id()));
