@@ -300,3 +300,43 @@ fn a_terminal_gets_nothing_raw_of_a_file_or_an_argument() {
         );
     }
 }
+
+/// Of commands that have no scenario.
+#[test]
+#[cfg(target_os = "linux")]
+fn an_input_file_that_is_not_there_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let (mix, token, orders) = (at("mix.yaml"), at("token"), at("orders.json"));
+    let run = [
+        "traffic",
+        "run",
+        &mix,
+        "--token",
+        &token,
+        "--server",
+        "127.0.0.1",
+    ];
+    let served = ["traffic", "serve", "127.0.0.1:0", "--token", &token];
+    let testbed = [
+        "testbed",
+        "serve",
+        &orders,
+        "--listen",
+        "127.0.0.1:0",
+        "--token",
+        &token,
+    ];
+    let refuses = |words: &[&str], missing: &str| {
+        let output = narrows(folder.path(), words);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {said}");
+        assert!(said.contains(missing), "{words:?}: {said}");
+    };
+    refuses(&run, &mix);
+    let flow = "label: a\nclient:\n  at: [0s]\n  config: {server-address: h, time-s: 2}\n";
+    fs::write(&mix, flow).expect("a file");
+    refuses(&run, &token);
+    refuses(&served, &token);
+    refuses(&testbed, &orders);
+}

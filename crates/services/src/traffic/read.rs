@@ -64,7 +64,7 @@ fn text(path: &Path) -> Result<String, Error> {
     let refused = |what: String| Error::Refused(format!("{}: {what}", path.display()));
     let file = path.canonicalize().and_then(narrows_files::open_regular);
     let file = file.map_err(|error| match error.kind() {
-        ErrorKind::InvalidData => refused(error.to_string()),
+        ErrorKind::InvalidData | ErrorKind::NotFound => refused(error.to_string()),
         _ => io(error),
     })?;
     let mut bytes = Vec::new();

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::fs::File;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -56,7 +56,10 @@ impl Token {
             path: path.to_path_buf(),
             source,
         };
-        let facts = std::fs::metadata(path).map_err(io)?;
+        let facts = std::fs::metadata(path).map_err(|error| match error.kind() {
+            ErrorKind::NotFound => refuse(", which is not there".to_owned(), "a file", &help),
+            _ => io(error),
+        })?;
         if !facts.is_file() {
             return Err(refuse(", which is no file".to_owned(), "a file", &help));
         }

@@ -9,7 +9,7 @@
 
 use std::convert::Infallible;
 use std::fs;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -74,7 +74,10 @@ impl Webhook {
             path: path.to_path_buf(),
             source,
         };
-        let text = fs::read_to_string(path).map_err(io)?;
+        let text = fs::read_to_string(path).map_err(|error| match error.kind() {
+            ErrorKind::NotFound => Error::Refused(format!("{}: {error}", path.display())),
+            _ => io(error),
+        })?;
         serde_json::from_str(&text).map_err(|error| {
             let why = format!(
                 "{}: found {error}, but orders of a testbed are expected",
