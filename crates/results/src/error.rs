@@ -157,4 +157,23 @@ mod tests {
             assert_eq!(found, (is_refusal, is_of_rights), "{error:?}");
         }
     }
+
+    #[test]
+    fn errors_of_files_and_of_observers_say_the_same_here() {
+        let full = FileError::at("write", Path::new("runs/1"))(ErrorKind::StorageFull.into());
+        let said = full.to_string();
+        let error = Error::from(full);
+        assert!(
+            matches!(error, Error::Io { verb: "write", .. }),
+            "{error:?}"
+        );
+        assert_eq!(error.to_string(), said);
+        assert!(said.starts_with("could not write runs/1: "), "{said}");
+        let no_tap = NoTap {
+            observer: "mid".to_owned(),
+            tap: "tap/mid".to_owned(),
+        };
+        let said = "could not make the observer `mid`: the run has no tap/mid";
+        assert_eq!(Error::from(no_tap).to_string(), said);
+    }
 }

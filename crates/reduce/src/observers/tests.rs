@@ -468,3 +468,12 @@ fn techniques_are_compared_in_percent_under_the_names_of_both() {
     };
     assert_eq!(sums, [expected]);
 }
+
+#[test]
+fn an_observer_whose_tap_the_run_does_not_have_is_named() {
+    let draft = Draft::read("observed.toml", SCENARIO.as_bytes()).expect("a scenario");
+    let plan = draft.check().expect("a good one");
+    let none = Observers::new(&plan, &["tap/far".to_owned()]).err();
+    let (observer, tap) = ("probe".to_owned(), "tap/mid".to_owned());
+    assert_eq!(none, Some(NoTap { observer, tap }));
+}
