@@ -26,7 +26,7 @@ pub fn clangs() -> Vec<String> {
     installed_names().filter(|clang| has_bpf(clang)).collect()
 }
 
-/// What `clang` says of its version, in a line; `None` where it does not run.
+/// The first line of `clang --version`; `None` if it does not run.
 pub fn version(clang: &str) -> Option<String> {
     let output = run(clang, &["--version"])?;
     said(&output).lines().next().map(str::to_owned)

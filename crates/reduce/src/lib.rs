@@ -1,8 +1,8 @@
 //! From an engine's events to the figures of a run, in one pass and bounded memory.
 //!
 //! A [`Reducer`] takes the [events](narrows_core::Event) of a run and gives its [`RunSummary`] and,
-//! interval by interval, the [`Columns`] that series are made of. [`Observers`] stand at taps of the
-//! same run: what they find is held against what really happened. [`metric`] has the name of each
+//! interval by interval, the [`Columns`] that series are made of. [`Observers`] measure at taps of the
+//! same run, and their samples are compared with what happened to the packets. [`metric`] has the name of each
 //! figure. Nothing here runs an engine or reads a results folder.
 //!
 //! ```

@@ -113,6 +113,17 @@ impl Error {
         }
     }
 
+    /// Why `path`, which the user named, cannot be read: one that does not exist is refused.
+    pub fn input(path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.to_path_buf();
+        move |source| match source.kind() {
+            std::io::ErrorKind::NotFound => {
+                Self::Refused(format!("could not read {}: {source}", path.display()))
+            }
+            _ => Self::io("read", &path)(source),
+        }
+    }
+
     /// An [`Io`](Self::Io) with its file.
     pub fn io(verb: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.to_path_buf();
@@ -169,6 +180,17 @@ mod tests {
         );
         assert_eq!(error.to_string(), said);
         assert!(said.starts_with("could not write runs/1: "), "{said}");
+        for (kind, is_refusal) in [
+            (ErrorKind::NotFound, true),
+            (ErrorKind::InvalidInput, false),
+        ] {
+            let error = Error::input(Path::new("mix.yaml"))(kind.into());
+            assert_eq!(error.is_refusal(), is_refusal, "{error:?}");
+            assert!(
+                error.to_string().starts_with("could not read mix.yaml: "),
+                "{error}"
+            );
+        }
         let no_tap = NoTap {
             observer: "mid".to_owned(),
             tap: "tap/mid".to_owned(),

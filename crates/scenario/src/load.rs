@@ -45,7 +45,7 @@ pub enum FileKind {
     Collection,
 }
 
-/// What a file says of itself.
+/// Kind, title, source and size of a file, for lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heading {
     /// What it describes.
@@ -210,7 +210,7 @@ impl Loaded {
         Campaign::read(&self.name, &self.bytes, self, sets)
     }
 
-    /// What a list says of it. Neither its scenario nor its cells are checked.
+    /// Its [`Heading`]. Neither its scenario nor its cells are checked.
     ///
     /// # Errors
     /// If it is no TOML, of no kind, or a campaign whose cells cannot be named.

@@ -22,7 +22,7 @@ pub fn testbed(args: &Testbed) -> Outcome {
 #[cfg(target_os = "linux")]
 mod here {
     use std::fs;
-    use std::io::{ErrorKind, Write};
+    use std::io::Write;
     use std::path::Path;
     use std::sync::atomic::Ordering;
     use std::time::Duration;
@@ -204,16 +204,7 @@ mod here {
 
     pub(super) fn serve(args: &TestbedServe) -> Outcome {
         let orders = Webhook::orders(&args.orders)?;
-        let text = fs::read_to_string(&args.token).map_err(|source| match source.kind() {
-            ErrorKind::NotFound => {
-                Error::Refused(format!("--token {}: {source}", args.token.display()))
-            }
-            _ => Error::Io {
-                verb: "read",
-                path: args.token.clone(),
-                source,
-            },
-        })?;
+        let text = fs::read_to_string(&args.token).map_err(Error::input(&args.token))?;
         let token = Secret::of(&text)
             .map_err(|e| Error::Refused(format!("--token {}: {e}", args.token.display())))?;
         let webhook = Webhook::bind(orders, token, args.listen);

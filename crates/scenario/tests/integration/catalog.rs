@@ -79,7 +79,7 @@ fn every_entry_can_run_and_says_what_it_is_and_where_it_is_from() {
         };
         assert_eq!(name, entry.name);
         assert!(title.is_some(), "{name}");
-        // A list says so without checking any scenario.
+        // The heading is the same, though it is read without checking a cell.
         let listed = (heading.title, heading.source, heading.parts);
         assert_eq!(listed, (title, source, parts), "{name}");
     }

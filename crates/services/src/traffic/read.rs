@@ -64,8 +64,8 @@ fn text(path: &Path) -> Result<String, Error> {
     let refused = |what: String| Error::Refused(format!("{}: {what}", path.display()));
     let file = path.canonicalize().and_then(narrows_files::open_regular);
     let file = file.map_err(|error| match error.kind() {
-        ErrorKind::InvalidData | ErrorKind::NotFound => refused(error.to_string()),
-        _ => io(error),
+        ErrorKind::InvalidData => refused(error.to_string()),
+        _ => Error::input(path)(error),
     })?;
     let mut bytes = Vec::new();
     file.take(MAX_BYTES as u64 + 1)

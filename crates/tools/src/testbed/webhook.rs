@@ -9,7 +9,7 @@
 
 use std::convert::Infallible;
 use std::fs;
-use std::io::{self, ErrorKind};
+use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -69,15 +69,7 @@ impl Webhook {
     /// # Errors
     /// When it cannot be read, or holds something else.
     pub fn orders(path: &Path) -> Result<Orders, Error> {
-        let io = |source| Error::Io {
-            verb: "read",
-            path: path.to_path_buf(),
-            source,
-        };
-        let text = fs::read_to_string(path).map_err(|error| match error.kind() {
-            ErrorKind::NotFound => Error::Refused(format!("{}: {error}", path.display())),
-            _ => io(error),
-        })?;
+        let text = fs::read_to_string(path).map_err(Error::input(path))?;
         serde_json::from_str(&text).map_err(|error| {
             let why = format!(
                 "{}: found {error}, but orders of a testbed are expected",
